@@ -40,7 +40,7 @@ Result<SweepRow> row_of(const JobRequest& base, const SweepItem& item) {
 SweepRow row_or_problem(const JobRequest& base, const SweepItem& item) {
   Result<SweepRow> row = row_of(base, item);
   if (row) return *std::move(row);
-  return {.cells = {}, .problem = row.error().what};
+  return {.problem = row.error().what};
 }
 
 std::vector<SweepRow> rows_of(const JobRequest& base, const std::vector<SweepItem>& items,

@@ -344,7 +344,7 @@ Result<Json> curve(const Json& request) {
                           .x_name = text_at(request, "x"),
                           .y_unit = text_at(request, "unit"),
                           .positions = request.value("positions", std::vector<std::string>()),
-                          .lines = {{.name = "", .style = "s0", .values = {}}}};
+                          .lines = {{.name = "", .style = "s0"}}};
   for (const Json& value : request.value("values", Json::array()))
     chart.lines.front().values.push_back(value.is_number() ? std::optional(value.get<double>())
                                                            : std::nullopt);

@@ -42,7 +42,7 @@ spec::Job job_of(const InferenceJob& asked) {
 }
 
 run::Run simulate_job(const InferenceJob& asked) {
-  run::Run run = sim::simulate(job_of(asked), {.duration = {}, .steps = {}, .timeline = false});
+  run::Run run = sim::simulate(job_of(asked), {.timeline = false});
   REQUIRE(run.manifest.fits_memory);
   return run;
 }
@@ -151,8 +151,7 @@ TEST_CASE("few tokens leave experts unread, so that a mixture decodes faster tha
 
 TEST_CASE("a job that generates for a while gives each sequence a token a step and warms up") {
   const spec::Job job = job_of({.sequences = 32});
-  const run::Run run =
-      sim::simulate(job, {.duration = 20 * unit::s, .steps = {}, .timeline = false});
+  const run::Run run = sim::simulate(job, {.duration = 20 * unit::s, .timeline = false});
   REQUIRE(run.steps.size() > 100);
   for (const run::StepRecord& step : run.steps)
     CHECK(step.tokens == job.plan.global_batch_size);

@@ -79,8 +79,7 @@ std::vector<Tally> check_relations(const std::vector<Relation>& relations, uint6
     first_laws.push_back(tallies.size());
     for (const Law& law : relation.laws)
       tallies.push_back({.name = fmt::format("{}: {}", relation.change_name, law.name),
-                         .allowed = law.slack != nullptr ? law.slack->name : "",
-                         .violations = {}});
+                         .allowed = law.slack != nullptr ? law.slack->name : ""});
   }
   return collect(std::move(tallies), jobs, [&](uint64_t seed) {
     const spec::Job job = random_job(seed);
@@ -95,7 +94,7 @@ std::vector<Tally> check_relations(const std::vector<Relation>& relations, uint6
 std::vector<Tally> check_identities(const std::vector<Identity>& all, uint64_t jobs) {
   std::vector<Tally> tallies;
   for (const Identity& identity : all)
-    tallies.push_back({.name = identity.name, .allowed = identity.allowed, .violations = {}});
+    tallies.push_back({.name = identity.name, .allowed = identity.allowed});
   return collect(std::move(tallies), jobs, [&](uint64_t seed) {
     const spec::Job job = random_job(seed);
     const Outcome outcome = outcome_of(job);

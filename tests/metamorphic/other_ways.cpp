@@ -21,7 +21,7 @@ double apart(double a, double b) {
   return a == b ? 0 : std::abs(a - b) / std::max(std::abs(a), std::abs(b));
 }
 Amount plain_is_detailed(const spec::Job& job, const Outcome& o) {
-  const run::Run plain = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  const run::Run plain = sim::simulate(job, {.timeline = false});
   return apart(*metrics::measure(plain).step_time / unit::s, *step(o));
 }
 Amount step_alone(const spec::Job& job, const Outcome& o) {
@@ -48,8 +48,7 @@ struct Settled {
 };
 std::optional<Settled> after_long(const spec::Job& job) {
   constexpr double end = 4000, from = 3600;
-  const run::Run run =
-      sim::simulate(job, {.duration = end * unit::s, .steps = {}, .timeline = false});
+  const run::Run run = sim::simulate(job, {.duration = end * unit::s, .timeline = false});
   Settled settled;
   double count = 0;
   for (const run::StepRecord& one : run.steps) {
@@ -74,7 +73,7 @@ Amount long_transient(const spec::Job& job, const Outcome& o) {
   return largest;
 }
 run::Run first_steps(const spec::Job& job, int64_t steps) {
-  return sim::simulate(job, {.duration = {}, .steps = steps, .timeline = false});
+  return sim::simulate(job, {.steps = steps, .timeline = false});
 }
 Amount more_steps_begin_alike(const spec::Job& job, const Outcome&) {
   const run::Run few = first_steps(job, 3), more = first_steps(job, 6);

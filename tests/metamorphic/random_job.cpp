@@ -155,7 +155,7 @@ std::optional<spec::Job> drawn_job(uint64_t seed, uint64_t attempt) {
 }
 
 bool runs(const spec::Job& job) {
-  return !sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false}).steps.empty();
+  return !sim::simulate(job, {.timeline = false}).steps.empty();
 }
 
 }  // namespace

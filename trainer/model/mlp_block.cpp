@@ -30,8 +30,7 @@ LinearPlan up_plan(const ModelContext& context, int64_t layer) {
   const int64_t ffn = context.model().ffn_hidden_size, width = width_of(context);
   const int64_t gates = context.model().activation == spec::Activation::swiglu ? 2 : 1;
   LinearPlan plan{.names = {"mlp_up", "mlp_up_dgrad", "mlp_up_wgrad"},
-                  .name = layer_name(layer) + "mlp.up",
-                  .rows = {}};
+                  .name = layer_name(layer) + "mlp.up"};
   for (int64_t gate = 0; gate < gates; ++gate)
     for (int64_t i = 0; i < width; ++i)
       plan.rows.push_back(gate * ffn + context.tensor.index() * width + i);

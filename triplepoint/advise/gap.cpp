@@ -125,7 +125,7 @@ class Explainer {
     spec::Job job = *run_.manifest.job;
     if (!(job.stack == predicted_->manifest.job->stack)) return;  // a learned one predicts better
     job.environment.faults.clear();
-    own_ = sim::simulate(job, {.duration = {}, .steps = {}});
+    own_ = sim::simulate(job, {});
     Metrics own = metrics::measure(own_);
     if (!run::has_trained(own_) || !own.step_time || !gap_.predicted) return;
     const bool is_simulated = predicted_->manifest.origin == run::Origin::simulated;

@@ -199,8 +199,7 @@ std::vector<Watts> limits_for(spec::Job job, const std::vector<double>& clocks) 
     for (size_t d = 0; d < clocks.size(); ++d)
       if (clocks[d] > 0) limits[d] = 0.5 * (low[d] + high[d]);
     const std::vector<double> now =
-        metrics::measure(sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false}))
-            .sm_clock_per_gpu_mhz;
+        metrics::measure(sim::simulate(job, {.timeline = false})).sm_clock_per_gpu_mhz;
     for (size_t d = 0; d < clocks.size() && d < now.size(); ++d)
       (now[d] > clocks[d] ? high : low)[d] = limits[d];
   }

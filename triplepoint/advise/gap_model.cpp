@@ -204,8 +204,7 @@ std::vector<Match> certain_part(const std::vector<Fit>& sorted) {
 }  // namespace
 
 metrics::Metrics simulated_metrics(const Job& job) {
-  return metrics::measure(
-      sim::simulate(job, {.duration = {}, .steps = {}, .timeline = true, .causes = false}));
+  return metrics::measure(sim::simulate(job, {.timeline = true, .causes = false}));
 }
 
 Marks marks_of(const metrics::Metrics& m) {

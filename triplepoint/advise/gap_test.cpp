@@ -96,7 +96,7 @@ void show_as_brake(const spec::Job& job, run::Run& run) {
 /// What a recorder, or a profiler beside it, would have of this job: sixty steps which scatter.
 run::Run recorded(spec::Job job, uint64_t seed, Sources sources) {
   job.environment.seed = seed;
-  run::Run run = sim::simulate(job, {.duration = {}, .steps = {}});
+  run::Run run = sim::simulate(job, {});
   REQUIRE(run::has_trained(run));
   const Seconds length = *metrics::measure(run).step_time;
   show_as_brake(job, run);
@@ -266,14 +266,13 @@ std::vector<Planted> planted(const Magnitudes& m) {
 
 Seconds step_of(spec::Job job, uint64_t seed) {
   job.environment.seed = seed;
-  return *metrics::measure(sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false}))
-              .step_time;
+  return *metrics::measure(sim::simulate(job, {.timeline = false})).step_time;
 }
 
 const run::Run& prediction_of(const spec::Job& job) {
   static std::map<const spec::Job*, run::Run> all;
   const auto [found, is_new] = all.try_emplace(&job);
-  if (is_new) found->second = sim::simulate(job, {.duration = {}, .steps = {}});
+  if (is_new) found->second = sim::simulate(job, {});
   return found->second;
 }
 
@@ -595,7 +594,7 @@ TEST_CASE("a room or a limit that the prediction does not have is told") {
 TEST_CASE("a setting that is known to differ is a part, and what it costs is no other's") {
   spec::Job slow = dense_job();
   slow.plan.recompute = spec::Recompute::full;
-  const run::Run measured = sim::simulate(slow, {.duration = {}, .steps = {}});
+  const run::Run measured = sim::simulate(slow, {});
   const Gap gap = gap_of(measured, &prediction_of(dense_job()));
   REQUIRE(gap.parts.size() == 1);
   CHECK(gap.parts[0].cause == "settings");
@@ -630,7 +629,7 @@ TEST_CASE("of two measured runs settings cost no more than their prediction may 
 TEST_CASE("a fault that comes midway costs the mean step what it adds to it") {
   spec::Job job = dense_job();
   job.environment.faults = {*spec::parse_fault("node=1,fan=0.2@100s")};
-  const run::Run measured = sim::simulate(job, {.duration = 300 * unit::s, .steps = {}});
+  const run::Run measured = sim::simulate(job, {.duration = 300 * unit::s});
   const Gap gap = gap_of(measured, &prediction_of(dense_job()));
   REQUIRE(gap.parts.size() == 1);
   CHECK(gap.parts[0].cause == "heat");
@@ -706,7 +705,7 @@ TEST_CASE("two slow GPUs in lockstep are both named, and cost what they are slow
   spec::Job job = dense_job();
   job.environment.faults = {spec::parse_fault("gpu=3,power=0.5").value(),
                             spec::parse_fault("gpu=12,heat_path=4").value()};
-  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}});
+  const run::Run run = sim::simulate(job, {});
   const Gap gap = gap_of(run, &prediction_of(dense_job()));
   std::set<std::string> causes;
   for (const GapPart& part : gap.parts)

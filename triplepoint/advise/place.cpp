@@ -184,8 +184,7 @@ class Placer {
     Placement placement{.kind = kind,
                         .shift = shift,
                         .job = job,
-                        .outcome = judge_placement(job, map_, options_.scope),
-                        .same_as = {}};
+                        .outcome = judge_placement(job, map_, options_.scope)};
     for (const Placement& before : result_.placements)
       if (before.job.plan == job.plan && placement.same_as.empty())
         placement.same_as = name_of(before.kind);

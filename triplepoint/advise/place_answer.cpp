@@ -42,8 +42,7 @@ DataTable groups_table(const GroupedMachine& seen) {
                               {.key = "temperature_c", .title = "°C", .digits = 1},
                               {.key = "power_w", .title = "W"},
                               {.key = "sm_clock_mhz", .title = "MHz"},
-                              {.key = "throttled", .title = "throttled %", .scale = 0.01}},
-                  .rows = {}};
+                              {.key = "throttled", .title = "throttled %", .scale = 0.01}}};
   for (size_t g = 0; g < seen.groups.groups.size(); ++g) {
     const ThermalGroup& group = seen.groups.groups[g];
     std::set<int64_t> slots;
@@ -262,8 +261,7 @@ DataTable placements_table(const PlaceResult& result) {
                               {.key = "gap_k", .title = "gap K", .digits = 2},
                               {.key = "variance_k2", .title = "var K²", .digits = 1},
                               {.key = "peak_c", .title = "peak °C", .digits = 1},
-                              {.key = "throttled", .title = "thr. %", .scale = 0.01}},
-                  .rows = {}};
+                              {.key = "throttled", .title = "thr. %", .scale = 0.01}}};
   const PlacementOutcome& base = baseline_of(result).outcome;
   for (const Placement& placement : result.placements) {
     const PlacementOutcome& now = placement.outcome;
@@ -341,8 +339,7 @@ DataTable parts_table(const GainParts& parts) {
                               {"alike_s", "on equal GPUs", 1, 3},
                               {"heat_s", "cooling, faults", 1, 3},
                               {"boards_s", "boards differ", 1, 3},
-                              {"total_s", "in all", 1, 3}},
-                  .rows = {}};
+                              {"total_s", "in all", 1, 3}}};
   const auto add = [&](const char* name, const GainParts::Part& part) {
     table.add({name, part.alike, part.heat, part.boards, part.total()});
   };
@@ -412,8 +409,7 @@ std::vector<answers::KeyFigure> key_figures(const PlaceResult& result) {
 /// How much longer or shorter each placement's step is than the baseline's.
 answers::Figure steps_figure(const PlaceResult& result) {
   const double step = baseline_of(result).outcome.step_time;
-  answers::DifferenceChart chart{
-      .title = "Step time", .unit = "step time against the baseline", .bars = {}};
+  answers::DifferenceChart chart{.title = "Step time", .unit = "step time against the baseline"};
   for (const Placement& placement : result.placements) {
     if (placement.kind == PlacementKind::baseline || !placement.outcome.fits ||
         !placement.same_as.empty())

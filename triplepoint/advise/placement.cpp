@@ -276,7 +276,7 @@ spec::Job on_expected_machine(spec::Job job) {
 spec::Job with_equal_slots(spec::Job job) {
   const auto level = [](spec::Chassis& chassis) {
     for (spec::Slot& slot : chassis.slots)
-      slot = {.inlet_offset = Kelvins(), .resistance_factor = 1, .upstream_heating = {}};
+      slot = {.inlet_offset = Kelvins(), .resistance_factor = 1};
   };
   level(job.cluster.chassis);
   if (job.cluster.liquid_chassis) level(*job.cluster.liquid_chassis);

@@ -31,7 +31,7 @@ spec::Job small_job() {
 
 /// The upper half of each node is hot.
 ColdMap upper_half_hot() {
-  ColdMap map{.group = {}, .groups = 2, .node_effect = {0, 0}};
+  ColdMap map{.groups = 2, .node_effect = {0, 0}};
   for (size_t d = 0; d < 16; ++d)
     map.group.push_back(d % 8 >= 4 ? 1 : 0);
   return map;

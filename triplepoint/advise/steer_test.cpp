@@ -155,7 +155,7 @@ TEST_CASE("a swapped node leaves its faults behind, and no others") {
 
 TEST_CASE("alternatives are legal, differ, and always lead back to the beginning") {
   const spec::Job job = small_job();
-  const SteerSetting initial, present{.ceiling = 0.8, .swapped = {}};
+  const SteerSetting initial, present{.ceiling = 0.8};
   const auto all = possible_moves(job, initial, present, 1, {.spares = 1, .may_restart = true});
   bool leads_back = false;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -254,8 +254,7 @@ TEST_CASE("over random disturbances the controller does not swing, and repeats i
 TEST_CASE("the controller sees the power that a simulation of the same fault does") {
   spec::Job job = small_job({"node=1,fan=0.5"});
   job.environment.pue = 1.5;
-  const metrics::Metrics simulated =
-      metrics::measure(sim::simulate(job, {.duration = {}, .steps = {}}));
+  const metrics::Metrics simulated = metrics::measure(sim::simulate(job, {}));
   const Forecast seen = foresee(sim::TransientSimulation(job), job, metrics::EnergyScope::site);
   CHECK(seen.power * seen.step_time / unit::J ==
         doctest::Approx(*simulated.site_energy_j).epsilon(0.005));

@@ -111,14 +111,11 @@ constexpr std::array styles = {"k-memory",    "k-allreduce", "k-sendrecv",
                                "k-allgather", "k-alltoall",  "k-reducescatter"};
 
 answers::Figure parts_figure(const Gap& gap) {
-  answers::Bar bar{.label = "step", .parts = {}, .peak = {}, .text = time_of(gap.measured)};
+  answers::Bar bar{.label = "step", .text = time_of(gap.measured)};
   answers::Figure figure{
       .id = "gap",
       .title = "A step, and what it loses",
-      .note = "Parts are disjoint; with what is unexplained they are the measured step.",
-      .chart = {},
-      .legend = {},
-      .table = {}};
+      .note = "Parts are disjoint; with what is unexplained they are the measured step."};
   const auto add = [&](Seconds time, std::string style, const std::string& name) {
     if (time < least_told * gap.measured) return;
     bar.parts.push_back({time / unit::s, style, name + " " + time_of(time)});
@@ -132,7 +129,7 @@ answers::Figure parts_figure(const Gap& gap) {
     add(gap.parts[i].cost, styles[i % styles.size()], words_of(gap.parts[i].cause));
   add(gap.unexplained, "k-other", "unexplained");
   figure.chart = answers::BarChart{
-      .title = figure.title, .unit = "seconds of a step", .bars = {std::move(bar)}, .limit = {}};
+      .title = figure.title, .unit = "seconds of a step", .bars = {std::move(bar)}};
   return figure;
 }
 
@@ -140,8 +137,8 @@ answers::Figure parts_figure(const Gap& gap) {
 /// would leave the others no height.
 answers::Figure steps_figure(const run::Run& run, const metrics::StepHistory& history) {
   answers::LineChart chart{.title = "Step times", .x_name = "step", .y_unit = "step (s)"};
-  answers::Line middle{.name = "median", .style = "k-compute", .values = {}},
-      longest{.name = "longest", .style = "k-memory", .values = {}};
+  answers::Line middle{.name = "median", .style = "k-compute"},
+      longest{.name = "longest", .style = "k-memory"};
   const metrics::StepPattern* const start = history.find(metrics::StepPattern::Kind::start);
   const size_t first = start == nullptr ? 0 : as_size(start->count);
   const size_t each = (run.steps.size() - first + most_points - 1) / most_points;

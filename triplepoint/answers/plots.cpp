@@ -201,7 +201,7 @@ std::vector<Curve> band(const std::vector<const run::Series*>& all, const Bucket
 /// Growth of counters per second between their stamps, over that of others.
 run::Series rates_of(const run::Run& run, std::initializer_list<const char*> counters,
                      std::initializer_list<const char*> over, double scale, int32_t node) {
-  run::Series rates{.device = node, .of_node = true, .times = {}, .values = {}};
+  run::Series rates{.device = node, .of_node = true};
   const run::Series* const stamps = run::find_series(run, *counters.begin(), node, true);
   if (stamps == nullptr) return rates;
   for (std::size_t i = 0; i + 1 < stamps->times.size(); ++i) {

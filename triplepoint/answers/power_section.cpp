@@ -23,7 +23,7 @@ std::string kilojoules(Joules energy) {
 }
 
 DataTable level_table(const PowerProfile& profile) {
-  DataTable table{.name = "levels", .title = {}, .columns = {}, .rows = {}};
+  DataTable table{.name = "levels"};
   table.title =
       fmt::format("Power over a step of {} s, {}", significant(profile.step / unit::s),
                   profile.of_devices_only ? "GPUs over the supplies' efficiency" : "at the wall");
@@ -90,8 +90,7 @@ Figure swing_figure(const PowerProfile& profile) {
   const std::size_t points = power.values.size();
   Line steady{.name = "mean", .style = "s1"};
   steady.values.assign(points, site.mean / unit::kW);
-  Figure figure{
-      .id = "power-swing", .title = {}, .note = {}, .chart = {}, .legend = {}, .table = {}};
+  Figure figure{.id = "power-swing"};
   figure.title =
       fmt::format("The power of all nodes falls from {} to {} kW, by {}", kilowatts(site.highest),
                   kilowatts(site.lowest), percent(site.swing() / site.highest));

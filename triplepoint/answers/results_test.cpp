@@ -290,7 +290,7 @@ TEST_CASE("training knows no times of tokens") {
 namespace {
 
 DataTable table_of(const char* name, double value) {
-  DataTable table{.name = name, .title = "", .columns = {{"value", "value"}}, .rows = {}};
+  DataTable table{.name = name, .title = "", .columns = {{"value", "value"}}};
   table.add({value});
   return table;
 }

@@ -59,7 +59,6 @@ answers::Document library_document(const std::string& kind, const std::string& n
   return {.kind = kind,
           .title = kind + " " + name,
           .facts = about,
-          .verdict = {},
           .sections = {{.id = "numbers", .title = "", .tables = {std::move(table)}}},
           .numbers = {{"kind", kind}, {"about", about}, {"numbers", std::move(all)}}};
 }
@@ -147,7 +146,6 @@ answers::Document plan_document(const spec::StudyPlan& study) {
   return {.kind = "study",
           .title = "study " + study.name,
           .facts = study.title + ". " + study.about,
-          .verdict = {},
           .sections = {{.id = "jobs", .title = "", .tables = {std::move(table)}}},
           .numbers = {{"kind", "study"},
                       {"about", study.title},
@@ -254,7 +252,6 @@ answers::Document import_document(const formats::FolderImport& import) {
   return {.kind = "import",
           .title = "",
           .facts = "",
-          .verdict = {},
           .sections = {std::move(section)},
           .numbers = {{"files", std::move(files)},
                       {"distinct", import.distinct()},

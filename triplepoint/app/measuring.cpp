@@ -282,8 +282,7 @@ Result<StudyResults> measure_study(const Watch& watch, const spec::StudyPlan& st
   watch.begin(plan.scripts_only ? "Writing scripts" : "Measuring", study.jobs.size());
   return run_study(
       study, folder, at_once,
-      {.simulate = {},
-       .watch = watch,
+      {.watch = watch,
        .program_digest = fmt::format("measured {} {} {}", plan.repeats, plan.steps, plan.warmup),
        .measure = measurer,
        .retry_failures = retry});

@@ -307,11 +307,7 @@ Result<std::unique_ptr<OwnRecording>> OwnRecording::begin(const RecordingRequest
   auto state = std::unique_ptr<State>(new State{.request = request,
                                                 .environment = environment,
                                                 .gathering = std::move(gathering),
-                                                .marks = {},
-                                                .target = {},
-                                                .recorder = nullptr,
-                                                .remarks = {},
-                                                .thread = {}});
+                                                .recorder = nullptr});
   state->marks = state->gathering->marks();
   if (state->gathering->leads()) {
     State& own = *state;

@@ -111,11 +111,11 @@ Result<void> require_different_names(const spec::StudyPlan& plan) {
 
 run::Run simulate_for_score(const spec::Job& job, const spec::ScoreRules& rules) {
   // A step more than asked for, since only whole steps count.
-  run::Run steady = sim::simulate(job, {.duration = {}, .steps = 1, .timeline = false});
+  run::Run steady = sim::simulate(job, {.steps = 1, .timeline = false});
   if (!run::has_trained(steady)) return steady;
   const Seconds step = steady.steps.back().end - steady.steps.back().begin;
-  return sim::simulate(
-      job, {.duration = rules.warm_up + rules.duration + 2 * step, .steps = {}, .timeline = false});
+  return sim::simulate(job,
+                       {.duration = rules.warm_up + rules.duration + 2 * step, .timeline = false});
 }
 
 }  // namespace

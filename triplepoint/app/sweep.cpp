@@ -213,15 +213,13 @@ answers::Figure curve(const std::vector<SweptFlag>& flags, const std::vector<Swe
                            .x_name = flags[0].name,
                            .y_unit = what,
                            .positions = flags[0].values,
-                           .lines = {},
                            .from_zero = false};
   const size_t positions = flags[0].values.size();
   const size_t others = jobs.size() / positions;  // the last flag varies fastest
   for (size_t o = 0; o < others; ++o) {
     std::vector<std::string> name(jobs[o].values.begin() + 1, jobs[o].values.end());
     answers::Line line{.name = fmt::format("{}", fmt::join(name, ", ")),
-                       .style = fmt::format("s{}", o % 5 + 1),
-                       .values = {}};
+                       .style = fmt::format("s{}", o % 5 + 1)};
     for (size_t p = 0; p < positions; ++p) {
       const SweptJob& job = jobs[p * others + o];
       line.values.push_back(known(job) ? value_of(job) : std::nullopt);

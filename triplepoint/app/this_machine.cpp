@@ -77,7 +77,6 @@ answers::Document machine_document(const calibrate::MachineFit& fit, const std::
               cluster.num_gpus(), cluster.shared_cores, gflops,
               *cluster.gpu.hbm_bandwidth / (unit::GB / unit::s),
               cluster.scale_up.bandwidth / (unit::GB / unit::s)),
-          .verdict = {},
           .sections = {std::move(section)},
           .numbers = {{"processor", fit.processor},
                       {"cores", cluster.shared_cores},

@@ -159,8 +159,8 @@ ClockChoice choose_clock(const spec::GovernorCoefficients& governor, Hertz max_c
 template <class PowerAt>
 ClockChoice choose_clock(const spec::GovernorCoefficients& governor, Hertz max_clock, Watts limit,
                          const PowerAt& power_at) {
-  return choose_clock(governor, max_clock,
-                      ClockBounds{.limit = limit, .locked_steps = 0, .guess = {}}, power_at);
+  return choose_clock(governor, max_clock, ClockBounds{.limit = limit, .locked_steps = 0},
+                      power_at);
 }
 
 template <class PowerAt>

@@ -214,7 +214,7 @@ TEST_CASE("any guess finds the same clock") {
 TEST_CASE("a locked clock holds where power and heat would allow more, and is no throttling") {
   const int64_t lock = steps_to_clock(h100_like(), max_clock, 1500 * unit::MHz);
   CHECK(clock_at(h100_like(), max_clock, lock) / unit::MHz == Approx(1500));
-  const ClockBounds bounds{.limit = 700 * unit::W, .locked_steps = lock, .guess = {}};
+  const ClockBounds bounds{.limit = 700 * unit::W, .locked_steps = lock};
   const ClockChoice held = choose_clock(h100_like(), max_clock, bounds, load_of(650));
   CHECK(held.clock / unit::MHz == Approx(1500));
   CHECK(held.reason == ClockEventReason::application_clocks);

@@ -117,11 +117,8 @@ std::set<std::string, std::less<>> JobFlags::keys_set() const {
 }
 
 Result<formats::ImportHints> JobFlags::hints() const {
-  formats::ImportHints named{.cluster = cluster_,
-                             .num_nodes = nodes_,
-                             .stack = stack_,
-                             .job_script = {},
-                             .by_flags = keys_set()};
+  formats::ImportHints named{
+      .cluster = cluster_, .num_nodes = nodes_, .stack = stack_, .by_flags = keys_set()};
   TPT_TRY(launch_.add_to(named));
   return named;
 }

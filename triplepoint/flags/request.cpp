@@ -41,8 +41,7 @@ Result<RequestedJob> make_job(JobRequest request) {
 }
 
 RequestedJob whole_job(const spec::Job& job) {
-  return {{.file = {}, .beginning = spec::write_job(job), .flags = {}},
-          std::make_shared<const spec::Job>(job)};
+  return {{.beginning = spec::write_job(job)}, std::make_shared<const spec::Job>(job)};
 }
 
 Result<JobResults> simulate(const RequestedJob& job, const FlagTexts& texts) {

@@ -84,7 +84,7 @@ JobResults SimulationFlags::simulate(const spec::Job& job, const metrics::BillRa
 std::optional<run::Run> SimulationFlags::without_faults(spec::Job job) const {
   if (over_time() || job.environment.faults.empty()) return std::nullopt;
   job.environment.faults.clear();
-  return sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  return sim::simulate(job, {.timeline = false});
 }
 
 Result<void> SimulationFlags::check_words() const {

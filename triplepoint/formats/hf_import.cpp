@@ -383,7 +383,7 @@ class Reader {
     const auto depths = k_.count(
         {"num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "mtp_num_layers"});
     if (depths.value_or(0) < 1) return;
-    model().multi_token_prediction = spec::MultiTokenPrediction{.depths = 0, .layer_pattern = {}};
+    model().multi_token_prediction = spec::MultiTokenPrediction{.depths = 0};
     k_.s.assume("without the layers that predict further tokens");
   }
 
@@ -520,7 +520,6 @@ Result<Imported> import_hf_job(const spec::Library& library, const std::string& 
                   .assumed = std::move(read.assumed),
                   .stated = std::move(stated.stated),
                   .length_from = std::move(stated.length_from),
-                  .of_launcher = {},
                   .contested = std::move(stated.contested),
                   .keys = std::move(read.keys)};
 }

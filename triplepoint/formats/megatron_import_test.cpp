@@ -182,8 +182,7 @@ TEST_CASE("what changes the work and is not modelled is refused") {
 
 std::string refusal(const std::string& script) {
   const auto read =
-      import_megatron_args(spec::default_library(), script, "run.sh",
-                           {.cluster = "hgx-h200", .num_nodes = {}, .stack = {}, .job_script = {}});
+      import_megatron_args(spec::default_library(), script, "run.sh", {.cluster = "hgx-h200"});
   if (!read) return read.error().what;
   for (const spec::Diagnosis& each : read->diagnoses)
     if (each.severity == Severity::error) return each.what;
@@ -229,7 +228,7 @@ TEST_CASE("nodes and devices are read of every launcher and scheduler") {
   const auto machines = [](const std::string& head, const std::string& launcher) {
     const spec::Job job =
         import(head + with(line(""), "torchrun --nnodes 4 --nproc-per-node 8", launcher),
-               {.cluster = "hgx-h200", .num_nodes = {}, .stack = {}, .job_script = {}})
+               {.cluster = "hgx-h200"})
             .job;
     return std::pair(job.cluster.num_nodes, job.cluster.gpus_per_node);
   };
@@ -256,8 +255,7 @@ TEST_CASE("nodes and devices are read of every launcher and scheduler") {
 
 TEST_CASE("attention is not fused where the arguments, the time or the GPU say so") {
   const auto kernels = [](const std::string& more, const char* cluster) {
-    return import(line(more), {.cluster = cluster, .num_nodes = {}, .stack = {}, .job_script = {}})
-        .job.stack;
+    return import(line(more), {.cluster = cluster}).job.stack;
   };
   using spec::AttentionKernels;
   CHECK(kernels("", "hgx-h200").attention_kernels == AttentionKernels::native);

@@ -61,7 +61,7 @@ constexpr const char* bridge =
 Result<Imported> read(const std::string& text, const char* name = "launch.yaml",
                       ImportHints::Keys by_flags = {}) {
   const ScratchFolder folder;
-  ImportHints hints{.cluster = "hgx-h100", .num_nodes = {}, .stack = {}, .job_script = {}};
+  ImportHints hints{.cluster = "hgx-h100"};
   if (std::string_view(name).ends_with("toml") || text.find("zero_optimization") != text.npos)
     hints.num_nodes = 2;
   hints.by_flags = std::move(by_flags);
@@ -348,10 +348,8 @@ TEST_CASE("in every reader another number is another job, an error, or said") {
 /// The job of an exported file, on the same machines.
 spec::Job again(const spec::Job& job, const char* file, const Exported& exported) {
   const ScratchFolder folder;
-  const ImportHints hints{.cluster = job.cluster.name,
-                          .num_nodes = job.cluster.num_nodes,
-                          .stack = job.stack.name,
-                          .job_script = {}};
+  const ImportHints hints{
+      .cluster = job.cluster.name, .num_nodes = job.cluster.num_nodes, .stack = job.stack.name};
   const auto read = import_file(spec::default_library(), folder.file(file, exported.text), hints);
   REQUIRE_MESSAGE(read.has_value(), (read ? "" : read.error().what) << exported.text);
   for (const spec::Diagnosis& each : read->diagnoses)

@@ -56,7 +56,7 @@ const std::string arguments =
     "pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 "
     "--max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size 64 --bf16 "
     "--vocab-size 50000 --tensor-model-parallel-size 2";
-const ImportHints four_nodes{.cluster = "hgx-h200", .num_nodes = 4, .stack = {}, .job_script = {}};
+const ImportHints four_nodes{.cluster = "hgx-h200", .num_nodes = 4};
 
 TEST_CASE("a broken value of any Megatron argument that is read is refused or named") {
   // Names, which any word can be.
@@ -244,7 +244,7 @@ TEST_CASE(
 TEST_CASE("a number of nodes that sbatch cannot read is refused where nothing else says it") {
   const ScratchFolder folder;
   const std::string script = "#SBATCH --nodes=$N\n" + arguments + "\n";
-  ImportHints hints{.cluster = "hgx-h200", .num_nodes = {}, .stack = {}, .job_script = {}};
+  ImportHints hints{.cluster = "hgx-h200"};
   CHECK(sentence(read_text(folder, "run.sh", script, hints)) ==
         (folder.folder() / "run.sh").string() +
             ":1: --nodes is '$N' (sbatch takes a whole number); correct it or give --nodes");

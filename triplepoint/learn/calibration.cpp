@@ -100,9 +100,7 @@ Json json_of(const Evidence& one) {
 Evidence evidence_of(const Json& json) {
   Evidence one{.run = json.at("run").get<std::string>(),
                .residual = json.at("residual").get<double>(),
-               .doubt = json.at("doubt").get<double>(),
-               .slopes = {},
-               .knobs = {}};
+               .doubt = json.at("doubt").get<double>()};
   ByName slopes{&one.slopes};
   FieldsOfJson fields{json.at("slopes")};
   visit_fields(fields, slopes);
@@ -289,7 +287,7 @@ std::vector<Candidate> candidates(const std::vector<MeasuredJob>& measured) {
     const auto& [job, evidence] = measured[j];
     all.push_back({.job = job, .evidence = evidence});
     for (const Change& change : changes) {
-      Candidate next{.job = job, .change = change.name, .evidence = {}};
+      Candidate next{.job = job, .change = change.name};
       int64_t& size = change.size_of(next.job);
       next.from = size;
       next.to = size *= 2;
@@ -307,8 +305,7 @@ void predict(const Posterior& known, Candidate& candidate) {
   const auto time = log_step_time(there);
   if (!time) return;
   candidate.log_time = *time;
-  candidate.evidence =
-      Evidence{.run = {}, .slopes = sensitivities(there, *time), .knobs = knobs_of(job)};
+  candidate.evidence = Evidence{.slopes = sensitivities(there, *time), .knobs = knobs_of(job)};
 }
 
 /// The share that a candidate takes of the variance of all.

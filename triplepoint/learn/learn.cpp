@@ -158,10 +158,8 @@ class Learning {
 
   Learned result(Posterior posterior) {
     Learned learned{.calibration = Calibration(std::move(posterior)),
-                    .runs = {},
                     .contradictions = std::move(contradictions_),
-                    .left_out = std::move(left_out_),
-                    .next = {}};
+                    .left_out = std::move(left_out_)};
     const Posterior& known = learned.calibration.posterior();
     linearise(known, Slopes::kept);
     const std::vector<double> errors = known.left_out();

@@ -163,7 +163,7 @@ double Posterior::remainder(const Knobs& knobs) const {
 }
 
 double Posterior::spread(const LogFactors& slopes, const Knobs& knobs) const {
-  const Evidence one{.run = {}, .slopes = slopes, .knobs = knobs};
+  const Evidence one{.slopes = slopes, .knobs = knobs};
   return std::sqrt(surprise_ *
                    (std::max(0., covariance_after(one, one)) + squared(priors_.remainder.noise)));
 }

@@ -33,7 +33,7 @@ enum class Powers { read, unknown };
 
 /// What sensors show of the job.
 HeatRun read_of(const spec::Job& asked, const spec::Job& real, Powers powers = Powers::read) {
-  HeatRun seen{.job = asked, .devices = {}};
+  HeatRun seen{.job = asked};
   const run::Run run = sim::simulate(real, {.timeline = false});
   for (std::size_t d = 0; d < run.summaries.size(); ++d)
     seen.devices.push_back(

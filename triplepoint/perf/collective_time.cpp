@@ -134,7 +134,6 @@ CollectiveTime in_domain(const spec::ScaleUp& links, double steps, double transf
   return {.latency = links.launch + steps * links.latency + links.bulk_latency,
           .transfer = transfer * unit::s,
           .scale_up_bytes = bytes * unit::B,
-          .scale_out_bytes = {},
           .algorithm = algorithm};
 }
 
@@ -146,7 +145,6 @@ CollectiveTime low_latency(const Cluster& cluster, double steps, double bytes, d
   return {.latency = links.launch + steps * links.latency,
           .transfer = bytes / pipe.bytes_per_s * unit::s,
           .scale_up_bytes = bytes * unit::B,
-          .scale_out_bytes = {},
           .algorithm = algorithm};
 }
 
@@ -200,7 +198,6 @@ CollectiveTime switch_all_reduce(const Cluster& cluster, double size, double n) 
   return {.latency = links.launch + 2 * links.latency + links.nvls_latency,
           .transfer = size / up_pipe(cluster, n, links.nvls_efficiency).bytes_per_s * unit::s,
           .scale_up_bytes = size * unit::B,
-          .scale_out_bytes = {},
           .algorithm = Algorithm::nvls};
 }
 
@@ -342,7 +339,6 @@ CollectiveTime message_over_nic(const Cluster& cluster, double size, double shar
       .half_bytes = fabric.half_size.in_base_units()};
   return {.latency = fabric.launch + fabric.latency,
           .transfer = transfer_seconds(pipe, size) * unit::s,
-          .scale_up_bytes = {},
           .scale_out_bytes = size * unit::B,
           .algorithm = Algorithm::direct};
 }

@@ -79,7 +79,7 @@ std::vector<double> FabricTopology::capacities() const {
 }
 
 Route FabricTopology::route(Port from, Port to) const {
-  Route route{.leaves = from, .arrives = to, .links = {}};
+  Route route{.leaves = from, .arrives = to};
   if (from.node == to.node) return route;
   kind_ == FabricKind::dragonfly ? through_dragonfly(route) : through_tree(route);
   return route;

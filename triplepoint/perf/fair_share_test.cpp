@@ -124,16 +124,15 @@ class StepByStep {
 };
 
 TEST_CASE("flows on one link share it alike") {
-  const std::vector<Flow> flows(4, Flow{.links = {0}, .own_limit = {}});
+  const std::vector<Flow> flows(4, Flow{.links = {0}});
   const std::vector<BytesPerSecond> capacities{100 * unit::GB / unit::s};
   for (const BytesPerSecond rate : fair_rates(flows, capacities))
     CHECK(rate / (unit::GB / unit::s) == Approx(25));
 }
 
 TEST_CASE("what a limited flow leaves goes to the others") {
-  const std::vector<Flow> flows{{.links = {0}, .own_limit = 10 * unit::GB / unit::s},
-                                {.links = {0}, .own_limit = {}},
-                                {.links = {0}, .own_limit = {}}};
+  const std::vector<Flow> flows{
+      {.links = {0}, .own_limit = 10 * unit::GB / unit::s}, {.links = {0}}, {.links = {0}}};
   const std::vector<BytesPerSecond> capacities{100 * unit::GB / unit::s};
   const auto rates = fair_rates(flows, capacities);
   CHECK(rates[0] / (unit::GB / unit::s) == Approx(10));
@@ -142,8 +141,7 @@ TEST_CASE("what a limited flow leaves goes to the others") {
 }
 
 TEST_CASE("a flow that crosses a link twice takes it twice") {
-  const std::vector<Flow> flows{{.links = {0, 0}, .own_limit = {}},
-                                {.links = {0}, .own_limit = {}}};
+  const std::vector<Flow> flows{{.links = {0, 0}}, {.links = {0}}};
   const std::vector<BytesPerSecond> capacities{90 * unit::GB / unit::s};
   for (const BytesPerSecond rate : fair_rates(flows, capacities))
     CHECK(rate / (unit::GB / unit::s) == Approx(30));
@@ -151,16 +149,14 @@ TEST_CASE("a flow that crosses a link twice takes it twice") {
 
 TEST_CASE("no flows, no links and flows without links are answered") {
   CHECK(fair_rates({}, {}).empty());
-  const std::vector<Flow> free{{.links = {}, .own_limit = {}},
-                               {.links = {}, .own_limit = 3 * unit::GB / unit::s}};
+  const std::vector<Flow> free{{.links = {}}, {.own_limit = 3 * unit::GB / unit::s}};
   const auto rates = fair_rates(free, {});
   CHECK(std::isinf(rates[0].in_base_units()));
   CHECK(rates[1] / (unit::GB / unit::s) == 3);
 }
 
 TEST_CASE("a broken link stops its flows only") {
-  const std::vector<Flow> flows{{.links = {0, 1}, .own_limit = {}},
-                                {.links = {1}, .own_limit = {}}};
+  const std::vector<Flow> flows{{.links = {0, 1}}, {.links = {1}}};
   const std::vector<BytesPerSecond> capacities{BytesPerSecond(), 50 * unit::GB / unit::s};
   const auto rates = fair_rates(flows, capacities);
   CHECK(rates[0] == BytesPerSecond());

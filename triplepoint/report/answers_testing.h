@@ -31,7 +31,7 @@ inline calibrate::TableScores sample_scores() {
     if (is_far) scores.scored.back().interval = metrics::Interval{2.7 * (1.0 + i), 3.9 * (1.0 + i)};
   }
   scores.skip("row-12", "32 stages cannot share 16 layers");
-  scores.fit = {.ran_and_fits = 12, .failed_and_does_not_fit = 1, .false_fit = {}, .false_oom = {}};
+  scores.fit = {.ran_and_fits = 12, .failed_and_does_not_fit = 1};
   return scores;
 }
 
@@ -65,7 +65,6 @@ inline std::string sample_plan_page() {
       {.asked = asked,
        .ranking = ranking,
        .intervals = intervals.value(),
-       .rates = {},
        .own = search::OtherPlan{"your job", sample_plan(job, 24, 400e3), {}},
        .others = {{"TP16 instead of 8", sample_plan(job, 15, 0), 4.5 * unit::GiB}}}));
 }
@@ -82,7 +81,7 @@ inline std::string sample_place_page() {
     result.placements.push_back(std::move(placement));
   }
   result.recommended = result.fastest = 1;
-  const advise::GroupedMachine seen{.devices = {}, .groups = {}, .source = "simulated"};
+  const advise::GroupedMachine seen{.source = "simulated"};
   return document_page(advise::place_answer(*run.manifest.job, seen, result, false));
 }
 

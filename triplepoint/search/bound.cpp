@@ -239,11 +239,9 @@ struct PartEstimator {
     const sim::PhasePoint point = table.at(0, typical.host_factor);
     loads.push_back(point.load);
     if (point.load.duration > Seconds()) {
-      const sim::DevicePhase phase = sim::choose_device_phase(job, table,
-                                                              {.exchange = {},
-                                                               .host_factor = typical.host_factor,
-                                                               .die = typical.die,
-                                                               .limit = job.power_limit()});
+      const sim::DevicePhase phase = sim::choose_device_phase(
+          job, table,
+          {.host_factor = typical.host_factor, .die = typical.die, .limit = job.power_limit()});
       lowest_clock = std::min(lowest_clock, table.ratio(phase.clock_index + 1));
     }
     return {.time = point.duration / unit::s, .energy = 0};

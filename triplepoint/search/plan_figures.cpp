@@ -37,7 +37,7 @@ int energy_digits(const std::vector<Finalist>& ranked) {
 }
 
 answers::Bar terms_bar(const OtherPlan& other) {
-  answers::Bar bar{.label = other.what, .parts = {}, .hint = plan_text(other.plan)};
+  answers::Bar bar{.label = other.what, .hint = plan_text(other.plan)};
   if (other.missing > Bytes()) {
     bar.status = fmt::format("{} GiB short", significant(other.missing / unit::GiB));
     return bar;
@@ -164,8 +164,7 @@ answers::Figure choices_figure(const PlanOutcome& outcome) {
       .title = "Speed against energy: " + plan_text(outcome.first()) + " is first",
       .x_unit = plan_energy_text(outcome) + " (J/token)",
       .y_unit = "throughput (tokens/s)",
-      .colour_unit = "hottest die (°C)",
-      .points = {}};
+      .colour_unit = "hottest die (°C)"};
   DataTable table = text_table({{"plan", Align::left},
                                 {"tokens/s"},
                                 {"J/token"},
@@ -208,8 +207,7 @@ answers::Figure choices_figure(const PlanOutcome& outcome) {
 
 answers::Figure terms_figure(const PlanOutcome& outcome) {
   answers::BarChart chart{.title = "Where a step of each plan goes",
-                          .unit = "seconds of a step, on the stage that works longest",
-                          .bars = {}};
+                          .unit = "seconds of a step, on the stage that works longest"};
   const auto& ranked = outcome.ranking.ranked;
   for (size_t i = 0; i < std::min(outcome.asked.top, ranked.size()); ++i)
     chart.bars.push_back(terms_bar({fmt::format("plan {}", i + 1), ranked[i], {}}));

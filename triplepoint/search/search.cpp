@@ -277,9 +277,7 @@ class Search {
       Candidate candidate{.index = bounded.index,
                           .layout = sizes,
                           .plan = space_.plan(sizes, variants, bounded.at),
-                          .bound = bounded.value,
-                          .step = {},
-                          .memory = {}};
+                          .bound = bounded.value};
       if (!simulate_plan(worker, candidate, may_win, counts)) continue;
       if (!best || is_better(candidate, *best)) best = std::move(candidate);
     }

@@ -200,8 +200,7 @@ answers::Figure front_figure(const std::vector<Sized>& all, const metrics::BillR
   answers::ScatterChart chart{.title = "Days against money",
                               .x_unit = "money (M " + rates.currency + ")",
                               .y_unit = "days",
-                              .colour_unit = "power of the site (MW)",
-                              .points = {}};
+                              .colour_unit = "power of the site (MW)"};
   for (const Sized& each : all)
     if (each.problem.empty())
       chart.points.push_back({.x = each.bill.money() / 1e6,

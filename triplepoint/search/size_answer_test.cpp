@@ -7,8 +7,7 @@ namespace triplepoint::search {
 namespace {
 
 Sized sized(int64_t nodes, double days, double money) {
-  Sized size{.base = test::job_on("gpt3-5b", "dgx-a100", {.nodes = nodes, .batch = 48}),
-             .problem = {}};
+  Sized size{.base = test::job_on("gpt3-5b", "dgx-a100", {.nodes = nodes, .batch = 48})};
   size.plan.time = 1;
   size.plan.node_power = 5000;
   size.bill.total = days * 24 * unit::h;

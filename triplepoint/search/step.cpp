@@ -123,8 +123,7 @@ class PhaseEstimator {
     sim::PhaseTable table =
         sim::make_phase_table(job_, sim::estimate_action(job_, graph_, chunk, kind));
     const bool recomputes = kind == ActionKind::backward || kind == ActionKind::backward_input;
-    PhaseEstimate phase{
-        .work = work, .kind = kind, .exchange = exchange, .device = {}, .parts = {}};
+    PhaseEstimate phase{.work = work, .kind = kind, .exchange = exchange};
     phase.device = sim::choose_device_phase(job_, table,
                                             {.exchange = exchange,
                                              .host_factor = typical_.host_factor,

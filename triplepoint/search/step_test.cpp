@@ -76,15 +76,13 @@ RandomPipeline make_pipeline(spec::Schedule schedule, int64_t stages, int64_t mi
   uint64_t drawn = 0;
   const auto draw = [&] { return (0.1 + random_uniform({seed, 1}, drawn++)) * unit::ms; };
   for (const workload::StageProgram& program : made.programs) {
-    sim::StageTimes stage{.program = &program, .durations = {}};
+    sim::StageTimes stage{.program = &program};
     for (int64_t c = 0; c < chunks; ++c)
       stage.durations.push_back({draw(), draw(), draw(), draw()});
     made.times.push_back(std::move(stage));
     const auto boundary = [&] {
-      return sim::Boundary{.bytes_per_rank = 1 * unit::MB,
-                           .latency = 0.01 * draw(),
-                           .transfer = 0.2 * draw(),
-                           .links = {}};
+      return sim::Boundary{
+          .bytes_per_rank = 1 * unit::MB, .latency = 0.01 * draw(), .transfer = 0.2 * draw()};
     };
     made.boundaries.push_back({boundary(), boundary()});
   }
@@ -134,7 +132,7 @@ TEST_CASE("where sends fit into shared links the finish-time scheduler is right 
       const std::vector<BytesPerSecond> capacities(4, 1 * unit::MB / (share * unit::ms));
       const std::vector<std::vector<sim::StageBoundaries>> boundaries = {made.boundaries};
       const sim::Wiring wiring(boundaries, capacities, SendMode::blocking);
-      const sim::ScheduleRules rules{.gap = 7 * unit::us, .start = {}};
+      const sim::ScheduleRules rules{.gap = 7 * unit::us};
       const auto quick =
           scheduler.finish_times(made.times, wiring.wires(0), SendMode::blocking, rules);
       if (!scheduler.links_suffice(wiring, 0)) {

@@ -66,7 +66,7 @@ spec::Job job_of(const Layout& layout, uint64_t seed) {
 }
 
 run::Run settled(const spec::Job& job) {
-  return simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  return simulate(job, {.timeline = false});
 }
 Seconds step_time(const run::Run& run) {
   return run.steps.back().end - run.steps.back().begin;

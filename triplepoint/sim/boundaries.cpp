@@ -108,7 +108,7 @@ class BoundaryEstimator {
   }
 
   BoundaryEstimates estimate(std::span<const Pipeline> pipelines) const {
-    BoundaryEstimates estimate{.estimates = {}, .boundaries = {}, .capacities = capacities_};
+    BoundaryEstimates estimate{.capacities = capacities_};
     for (const Pipeline& pipeline : pipelines) {
       estimate.estimates.emplace_back(pipeline.groups.size());
       estimate.boundaries.emplace_back(pipeline.groups.size());

@@ -42,7 +42,7 @@ run::Run simulated(const spec::Job& job, double seconds) {
   return TransientSimulation(job).advance(seconds * unit::s);
 }
 run::Run settled(const spec::Job& job) {
-  return simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  return simulate(job, {.timeline = false});
 }
 Seconds step_time(const run::Run& run) {
   return run.steps.back().end - run.steps.back().begin;

@@ -310,7 +310,7 @@ std::vector<perf::Flow> FlowRates::flows_of_component(std::span<const int32_t> l
   std::vector<perf::Flow> flows;
   for (size_t i = 0; i < component_.size(); i += 2) {
     const FlowClass& of = classes_[as_size(component_[i])];
-    perf::Flow flow{.links = {}, .own_limit = BytesPerSecond(of.limit)};
+    perf::Flow flow{.own_limit = BytesPerSecond(of.limit)};
     for (const LinkUse& use : of.links) {
       const auto at = std::lower_bound(links.begin(), links.end(), use.link);
       flow.links.insert(flow.links.end(), as_size(use.ranks),

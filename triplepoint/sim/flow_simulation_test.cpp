@@ -286,7 +286,7 @@ Network random_network(Rng& rng) {
   for (int64_t l = 0; l < links; ++l)
     network.capacities.push_back(rng.between(1, 10) * unit::GB / unit::s);
   for (int64_t c = 1 + rng.below(8); c > 0; --c) {
-    FlowClass flows{.links = {}, .limit = rng.between(0.2e9, 2e9)};
+    FlowClass flows{.limit = rng.between(0.2e9, 2e9)};
     std::set<int32_t> used{static_cast<int32_t>(rng.below(links)),
                            static_cast<int32_t>(rng.below(links))};
     for (const int32_t link : used)
@@ -300,7 +300,7 @@ Network random_network(Rng& rng) {
 std::vector<double> solve_all(const Network& network, const std::vector<int32_t>& counts) {
   std::vector<perf::Flow> flows;
   for (size_t c = 0; c < counts.size(); ++c) {
-    perf::Flow flow{.links = {}, .own_limit = BytesPerSecond(network.classes[c].limit)};
+    perf::Flow flow{.own_limit = BytesPerSecond(network.classes[c].limit)};
     for (const LinkUse& use : network.classes[c].links)
       flow.links.insert(flow.links.end(), as_size(use.ranks), use.link);
     flows.insert(flows.end(), as_size(counts[c]), flow);

@@ -92,7 +92,7 @@ int64_t data_ranks_in_lockstep(const spec::Job& job) {
 LockstepGroup form_group(const spec::Job& job, const workload::WorkGraph& graph,
                          const HardwareVariation& hardware, int64_t stage, int64_t first_data,
                          int64_t num_data) {
-  LockstepGroup group{.stage = stage, .ranks = {}, .devices = {}, .host_factor = 0, .links = 0};
+  LockstepGroup group{.stage = stage, .host_factor = 0, .links = 0};
   for (int64_t d = first_data; d < first_data + num_data; ++d)
     for (int64_t c = 0; c < job.plan.context_parallel_size; ++c)
       for (int64_t t = 0; t < job.plan.tensor_parallel_size; ++t) {

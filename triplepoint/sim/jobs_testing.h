@@ -59,7 +59,7 @@ inline void add_pipeline(TestJob& job, std::vector<workload::StageProgram> progr
   const auto& kept = job.programs.emplace_back(std::move(programs));
   std::vector<StageTimes> times;
   for (const workload::StageProgram& program : kept) {
-    times.push_back({.program = &program, .durations = {}});
+    times.push_back({.program = &program});
     times.back().durations.assign(chunks, {forward, backward, forward, forward});
   }
   job.pipelines.push_back(std::move(times));
@@ -68,7 +68,7 @@ inline void add_pipeline(TestJob& job, std::vector<workload::StageProgram> progr
 
 /// A send that takes a fixed time, whatever others do.
 inline Boundary fixed_send(Seconds time) {
-  return {.bytes_per_rank = 1 * unit::MB, .latency = {}, .transfer = time, .links = {}};
+  return {.bytes_per_rank = 1 * unit::MB, .transfer = time};
 }
 
 inline Seconds finish_of(const std::vector<StageTimeline>& pipeline) {
@@ -101,8 +101,7 @@ inline TestJob random_job(uint64_t seed) {
     const auto boundary = [&](int64_t from, int64_t to) {
       Boundary on_wire{.bytes_per_rank = rng.between(0.5, 4) * unit::MB,
                        .latency = rng.between(0, 50) * unit::us,
-                       .transfer = rng.between(0.1, 0.4) * unit::ms,
-                       .links = {}};
+                       .transfer = rng.between(0.1, 0.4) * unit::ms};
       const auto ranks = static_cast<int32_t>(1 + rng.below(2));
       if (node_of(from) != node_of(to))
         on_wire.links = {{static_cast<int32_t>(2 * node_of(from)), ranks},

@@ -110,8 +110,7 @@ class PeakFinder {
 
   PowerPeaks find() {
     PowerPeaks peaks{.sensor = std::vector<Watts>(model_.num_devices()),
-                     .kernel = std::vector<Watts>(model_.num_devices()),
-                     .highest = {}};
+                     .kernel = std::vector<Watts>(model_.num_devices())};
     const std::vector<Members> all = members();
     std::vector<Readings> readings(all.size());
     parallel_for(all.size(), model_.threads(),

@@ -210,11 +210,7 @@ namespace {
 
 perf::CollectiveTime time_of_collective(const spec::Job& job, const workload::WorkGraph& graph,
                                         const spec::Op& op) {
-  if (op.is_host_copy())
-    return {.latency = {},
-            .transfer = op.payload / *job.cluster.gpu.host_bandwidth,
-            .scale_up_bytes = {},
-            .scale_out_bytes = {}};
+  if (op.is_host_copy()) return {.transfer = op.payload / *job.cluster.gpu.host_bandwidth};
   return in_messages(op.kernels,
                      perf::collective_time(job.cluster, op.collective, op.payload / op.kernels,
                                            placement_of(job, graph, op.group)));
@@ -229,8 +225,7 @@ perf::KernelTime time_of_kernel(const spec::Job& job, const spec::Op& op) {
 }  // namespace
 
 OpEstimate estimate_op(const spec::Job& job, const workload::WorkGraph& graph, const spec::Op& op) {
-  OpEstimate estimate{
-      .op = &op, .kernel = {}, .collective = {}, .hidden = false, .energy_flops = {}};
+  OpEstimate estimate{.op = &op, .hidden = false};
   if (op.is_communication()) {
     estimate.collective = time_of_collective(job, graph, op);
     estimate.hidden = hides(op, job.plan);
@@ -268,10 +263,7 @@ std::vector<JoinedGroups> join_groups(const spec::Job& job, const workload::Chun
       at = joined.insert(at, {.estimate = {.name = group->name,
                                            .repeat = group->repeat,
                                            .is_layer = group->is_layer,
-                                           .host = {},
-                                           .stall = stall_time(job, *group),
-                                           .ops = {}},
-                              .parts = {}});
+                                           .stall = stall_time(job, *group)}});
     at->estimate.host += host;
     at->parts.push_back(group);
   }

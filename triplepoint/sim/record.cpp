@@ -84,11 +84,7 @@ void lowest_clocks(run::Run& run, const StepModel& model, const ClockState& cloc
 
 run::Series make_series(const char* signal, size_t device, Instant begin, Seconds bin,
                         size_t count) {
-  run::Series series{.signal = signal,
-                     .device = static_cast<int32_t>(device),
-                     .of_node = false,
-                     .times = {},
-                     .values = {}};
+  run::Series series{.signal = signal, .device = static_cast<int32_t>(device), .of_node = false};
   for (size_t b = 0; b < count; ++b)
     series.times.push_back(begin + as_real(b) * bin);
   series.values.reserve(count);

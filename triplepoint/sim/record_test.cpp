@@ -129,7 +129,7 @@ TEST_CASE("the energy ledger has no negative part and adds up to mean power over
     spec::Job job = random_training_job(seed);
     job.environment.ambient = Celsius(10 + 4 * as_real(seed));
     if (seed % 2 == 0) job.environment.power_limit = 400 * unit::W;
-    Horizon horizon{.duration = {}, .steps = {}, .timeline = false};
+    Horizon horizon{.timeline = false};
     if (seed % 3 == 0) horizon.steps = 2;
     const run::Run run = simulate(job, horizon);
     REQUIRE(!run.steps.empty());

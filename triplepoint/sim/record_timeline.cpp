@@ -73,9 +73,7 @@ run::SpanType type_of(const OpEstimate& estimate, bool hidden) {
   run::SpanType type{.name = std::string(op.name),
                      .kind = kind_of(op),
                      .stream = hidden ? run::Stream::communication : run::Stream::compute,
-                     .op_class = op.op_class,
-                     .collective = {},
-                     .group = {}};
+                     .op_class = op.op_class};
   if (by_userbuffers(estimate)) type.name = "userbuffers_" + type.name;
   if (is_collective(estimate)) {
     type.collective = op.collective;
@@ -182,7 +180,7 @@ class RankWriter {
       late.hidden = waited / layers;
     static constexpr std::string_view names[] = {"forward", "backward", "backward_input",
                                                  "backward_weight"};
-    run::Pattern pattern{.name = std::string(names[as_size(use.kind)]), .pieces = {}};
+    run::Pattern pattern{.name = std::string(names[as_size(use.kind)])};
     for (size_t g = 0; g < table.groups().size(); ++g)
       pattern.pieces.push_back(
           piece_of(table, g, phase.clock_index, late, model_.graph.first_layer[stage_][chunk]));
@@ -193,9 +191,7 @@ class RankWriter {
                              int64_t first_layer) {
     const GroupEstimate& group = table.groups()[g];
     const GroupPoint& point = table.groups_at(clock_index)[g];
-    run::PatternPiece piece{.spans = {},
-                            .repeat = static_cast<int32_t>(group.repeat),
-                            .length = {},
+    run::PatternPiece piece{.repeat = static_cast<int32_t>(group.repeat),
                             .first_layer = group.is_layer ? static_cast<int32_t>(first_layer) : -1};
     Seconds compute, hidden, copied, waited;
     const bool waits_hidden = late.hidden > Seconds() && hides_collective(group);

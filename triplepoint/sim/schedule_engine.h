@@ -167,8 +167,7 @@ class TimelineRecord {
       stages_[s].actions.reserve(stages[s].program->size());
   }
   void begin_action(size_t stage, const workload::Action& action, Seconds ready, Seconds begin) {
-    stages_[stage].actions.push_back(
-        {.action = action, .ready = ready, .begin = begin, .end = {}, .queued = {}, .sent = {}});
+    stages_[stage].actions.push_back({.action = action, .ready = ready, .begin = begin});
     stages_[stage].waited += begin - ready;
   }
   void end_action(size_t stage, Seconds end) {

@@ -279,8 +279,7 @@ std::optional<run::Shutdown> find_shutdown(const spec::Gpu& gpu, std::span<const
   const auto hottest = std::ranges::max_element(dies);
   if (*hottest < *gpu.governor->shutdown_temperature) return std::nullopt;
   return run::Shutdown{.device = static_cast<int32_t>(hottest - dies.begin()),
-                       .die_c = hottest->degrees(),
-                       .time = {}};
+                       .die_c = hottest->degrees()};
 }
 
 }  // namespace triplepoint::sim

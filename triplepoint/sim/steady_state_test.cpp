@@ -171,7 +171,7 @@ Outcome outcome_of(const run::Run& run, double from = 0) {
 }
 
 Outcome steady(const spec::Job& job) {
-  return outcome_of(simulate(job, {.duration = {}, .steps = {}, .timeline = false}));
+  return outcome_of(simulate(job, {.timeline = false}));
 }
 
 spec::Fault fault(const std::string& text) {
@@ -271,7 +271,7 @@ TEST_CASE("where heat holds the clock, the die is at its target") {
   for (const double degrees : {48.0, 52.0, 56.0}) {
     spec::Job job = job_on("hgx-h200");
     job.environment.ambient = Celsius(degrees);
-    const run::Run run = simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+    const run::Run run = simulate(job, {.timeline = false});
     int held = 0;
     for (const run::DeviceSummary& device : run.summaries) {
       CHECK(*device.die_mean_c < 87.1);
@@ -293,7 +293,7 @@ TEST_CASE("a device past its shutdown temperature ends the job, and the run says
   CHECK(shutdown->die_c > 92);
   CHECK(!shutdown->time);
   CHECK(!run::has_trained(at_rest));
-  const run::Run timed = simulate(job, {.duration = 3600 * unit::s, .steps = {}});
+  const run::Run timed = simulate(job, {.duration = 3600 * unit::s});
   REQUIRE(timed.shutdown.has_value());
   const Seconds died = *timed.shutdown->time;
   CHECK(died > 10 * unit::s);
@@ -326,8 +326,8 @@ TEST_CASE("time leads to the steady state: step within 0.5 %, dies within 0.5 K"
       if (at.fan < 1) job.environment.faults = {fault(fmt::format("fan={}", at.fan))};
       const Outcome rest = steady(job);
       constexpr double end = 4000, from = 3600;
-      const Outcome timed = outcome_of(
-          simulate(job, {.duration = end * unit::s, .steps = {}, .timeline = false}), from);
+      const Outcome timed =
+          outcome_of(simulate(job, {.duration = end * unit::s, .timeline = false}), from);
       INFO(cluster, " inlet ", at.inlet, " fan ", at.fan, ": ", rest.step, " s ", rest.hottest,
            " C, in time ", timed.step, " s ", timed.hottest, " C");
       CHECK(rest.runs == timed.runs);

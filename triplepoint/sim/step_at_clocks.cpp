@@ -220,8 +220,7 @@ DevicePhase hold_under(const StepModel& model, double heat_ceiling, DevicePhase 
 
 PhaseConditions conditions_of(const StepModel& model, size_t device, Celsius die) {
   const Conditions& now = model.conditions();
-  PhaseConditions at{.exchange = {},
-                     .host_factor = model.group_of(device).host_factor,
+  PhaseConditions at{.host_factor = model.group_of(device).host_factor,
                      .die = die,
                      .limit = now.power_limit[device]};
   at.clocks = &model.clocks();

@@ -82,11 +82,7 @@ struct Readings {
 };
 
 run::Series empty_series(const char* signal, size_t device, bool of_node) {
-  return {.signal = signal,
-          .device = static_cast<int32_t>(device),
-          .of_node = of_node,
-          .times = {},
-          .values = {}};
+  return {.signal = signal, .device = static_cast<int32_t>(device), .of_node = of_node};
 }
 
 void write_series(run::Run& run, const std::vector<const char*>& signals, int64_t num_nodes,
@@ -584,7 +580,7 @@ void TransientSimulation::solve_steady_state() {
   state_->solve_steady_state();
 }
 run::Run TransientSimulation::advance(Seconds duration) {
-  return state_->advance({.duration = duration, .steps = {}, .timeline = false});
+  return state_->advance({.duration = duration, .timeline = false});
 }
 run::Run TransientSimulation::advance(const Horizon& horizon) {
   return state_->advance(horizon);

@@ -152,7 +152,7 @@ TEST_CASE("a transient is one simulation advanced once") {
   const spec::Job job = small_job();
   TransientSimulation simulation(job);
   const run::Run advanced = simulation.advance(20 * unit::s);
-  const run::Run simulated = simulate(job, {.duration = 20 * unit::s, .steps = {}});
+  const run::Run simulated = simulate(job, {.duration = 20 * unit::s});
   CHECK(advanced.steps == simulated.steps);
   // The detailed step adds what nodes draw along it.
   std::vector<run::Series> of_devices = simulated.series;
@@ -169,7 +169,7 @@ TEST_CASE("the step in detail is as long as the last one, though a fault flaps o
     CAPTURE(fault);
     spec::Job job = small_job();
     job.environment.faults = {*spec::parse_fault(fault)};
-    const run::Run run = simulate(job, {.duration = 60 * unit::s, .steps = {}});
+    const run::Run run = simulate(job, {.duration = 60 * unit::s});
     const auto shown = run::extent(run.timeline);
     REQUIRE(shown.has_value());
     const double last = (run.steps.back().end - run.steps.back().begin) / unit::s;
@@ -182,7 +182,7 @@ TEST_CASE("the step in detail is as long as the last one, though a fault flaps o
 }
 
 TEST_CASE("a horizon of N steps has N steps") {
-  const run::Run run = simulate(small_job(), {.duration = {}, .steps = 7});
+  const run::Run run = simulate(small_job(), {.steps = 7});
   CHECK(run.steps.size() == 7);
   CHECK(run.steps.back().end == run.series.front().times.back());
 }

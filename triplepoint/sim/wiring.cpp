@@ -114,7 +114,7 @@ class Builder {
 
   /// Empty: a boundary that no link can slow down.
   FlowClass class_of(size_t boundary) const {
-    FlowClass flows{.links = {}, .limit = rates_[boundary]};
+    FlowClass flows{.limit = rates_[boundary]};
     for (const LinkUse& use : uses_[boundary]) {
       const int32_t link = new_index_[as_size(use.link)];
       if (link >= 0) flows.links.push_back({link, use.ranks});
@@ -237,7 +237,7 @@ std::vector<Wiring::Cluster> form_clusters(const std::vector<std::vector<Wire>>&
     const size_t leader = groups.leader(p);  // the lowest of its group
     if (leader == p) {
       cluster_of[p] = clusters.size();
-      clusters.push_back({.pipelines = {}, .has_flows = has_flows[p] != 0});
+      clusters.push_back({.has_flows = has_flows[p] != 0});
     }
     clusters[cluster_of[leader]].pipelines.push_back(p);
   }

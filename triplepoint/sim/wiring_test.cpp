@@ -20,7 +20,7 @@ Boundary tensor(BytesPerSecond rate, std::vector<LinkUse> links) {
 
 /// Two stages, the first sends over the links.
 std::vector<StageBoundaries> one_way(BytesPerSecond rate, std::vector<LinkUse> links) {
-  return {{.next = tensor(rate, std::move(links)), .previous = {}}, {}};
+  return {{.next = tensor(rate, std::move(links))}, {}};
 }
 
 Wiring wire_up(const Pipelines& pipelines, size_t links, SendMode mode = SendMode::blocking) {

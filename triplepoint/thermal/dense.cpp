@@ -239,7 +239,7 @@ Matrix exponential(const Matrix& a, double t) {
 
 SymmetricModes symmetric_modes(Matrix a) {
   TPT_EXPECT(a.rows() == a.columns());
-  SymmetricModes modes{.values = {}, .vectors = identity(a.rows())};
+  SymmetricModes modes{.vectors = identity(a.rows())};
   // Relative to the matrix: rates of a ladder differ by orders of magnitude.
   const double small = 1e-30 * (largest_rate(a) * largest_rate(a) + 1e-300);
   // Convergence is quadratic: a handful of sweeps; 60 is "never".

@@ -67,7 +67,7 @@ inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kerne
   for (int32_t rank = 0; rank < ranks; ++rank)
     all.push_back(rank);
   t.communicators = {{.name = "default_pg", .ranks = all, .size = ranks},
-                     {.name = "dp group", .ranks = {}, .size = ranks}};
+                     {.name = "dp group", .size = ranks}};
   for (int32_t rank = 0; rank < ranks; ++rank) {
     const auto first = static_cast<int32_t>(t.lanes.size());
     t.lanes.push_back({rank, Stream::host, 4711 + rank, "thread 4711 (python)"});

@@ -156,7 +156,7 @@ Result<TraceReport> trace_merge(const TraceOptions& options) {
   }
   add_devices(input.run);
   Files written = TPT_TRY(write(input.run, *options.output));
-  TraceReport report{.shown = {}, .remarks = input.remarks, .written = std::move(written)};
+  TraceReport report{.remarks = input.remarks, .written = std::move(written)};
   report.headlines = {fmt::format("{} spans of {} ranks, {} series.", input.timeline().spans.size(),
                                   input.run.devices.size(), input.run.series.size())};
   return report;

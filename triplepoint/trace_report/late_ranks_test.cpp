@@ -244,7 +244,7 @@ TEST_CASE("clocks of hosts are found where most collectives stay inside a host")
   for (uint64_t seed = 1; training.tp != 4 || training.dp < 2 || training.pp != 1; ++seed)
     training = random_training(seed, Cause::none);
   // Host 0 has the first half of the ranks; the other is 5 ms ahead.
-  ClockFit as_set{.ranks = {}};
+  ClockFit as_set;
   for (int32_t rank = 0; rank < training.ranks(); ++rank) {
     const int64_t wanted = rank < training.ranks() / 2 ? 0 : 5'000'000;
     int64_t& clock = training.clock[as_size(rank)];

@@ -31,8 +31,7 @@ void score_node(TableScores& scores, const std::vector<ThermalTrace>& traces,
            .quantity = "temperature_c",
            .sweep = traces[k].name,
            .measured = traces[k].temperature[i].value,
-           .predicted = shown[k][i],
-           .notes = {}});
+           .predicted = shown[k][i]});
 }
 
 /// One device of a snapshot.
@@ -57,7 +56,7 @@ std::vector<Snapshot> read_snapshots(const CsvTable& table, TableScores& scores)
     }
     const std::string name = cells.text("snapshot_id");
     if (snapshots.empty() || snapshots.back().name != name)
-      snapshots.push_back({.name = name, .cluster = cells.text("cluster"), .devices = {}});
+      snapshots.push_back({.name = name, .cluster = cells.text("cluster")});
     snapshots.back().devices.push_back({.row_id = cells.id(),
                                         .slot = as_size(cells.count("gpu_index")),
                                         .power = cells.number_or("power_w", 0),
@@ -122,10 +121,8 @@ Result<void> score_fact(const Cells& cells, GpuCache& gpus, TableScores& scores)
   scores.scored.push_back({.row_id = cells.id(),
                            .family = cells.family(),
                            .quantity = cells.text("unit") == "C" ? "temperature_c" : "fact",
-                           .sweep = {},
                            .measured = *measured,
-                           .predicted = *ours,
-                           .notes = {}});
+                           .predicted = *ours});
   return {};
 }
 

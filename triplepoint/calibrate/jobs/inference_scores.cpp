@@ -22,7 +22,7 @@ struct SimulatedPass {
 };
 
 SimulatedPass simulate_pass(const spec::Job& job) {
-  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  const run::Run run = sim::simulate(job, {.timeline = false});
   SimulatedPass pass;
   for (const run::DeviceSummary& device : run.summaries)
     pass.step.power += device.power_mean_w.value_or(0) / as_real(run.summaries.size()) * unit::W;

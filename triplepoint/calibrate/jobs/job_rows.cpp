@@ -132,9 +132,6 @@ JobRow read_row(const CsvTable& table, std::size_t r, const std::vector<std::siz
              .family = cells.family(),
              .sweep = cells.text("sweep"),
              .assumptions = split_notes(cells.text("assumptions")),
-             .measured = {},
-             .tree = {},
-             .text = {},
              .fault = cells.text("skip")};
   read_job_cells(table, r, columns, row);
   Result<Measurement> measured = read_measurement(table, r);

@@ -205,7 +205,7 @@ Result<TableScores> score_job_table(const CsvTable& table, const ScoreContext& c
   std::vector<PredictedJob> jobs;
   for (const JobRow& row : rows)
     if (row.fault.empty() && places.emplace(row.text, jobs.size()).second)
-      jobs.push_back({.row = &row, .job = {}, .prediction = {}, .notes = {}, .fault = {}});
+      jobs.push_back({.row = &row});
   context.watch.begin("Predicting", jobs.size());
   parallel_for(jobs.size(), context.threads, [&](std::size_t i) {
     predict(jobs[i], table.name(), context);

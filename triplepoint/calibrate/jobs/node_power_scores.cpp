@@ -54,7 +54,6 @@ void score_row(TableScores& scores, const RunProtocol& protocol, const JobRow& r
       scores.scored.push_back({.row_id = row.row_id,
                                .family = row.family,
                                .quantity = quantity,
-                               .sweep = {},
                                .measured = *measured,
                                .predicted = ours,
                                .notes = row.assumptions});
@@ -206,8 +205,7 @@ NodeLevels levels_of(const spec::Job& job, Watts busy) {
   const Watts resting =
       power::node_power(node, idle_devices(job), node.chassis.fan_floor, 0).total();
   const double supplied = node.host.conversion_efficiency;
-  return {
-      .wall = {working, resting}, .supplied = {supplied * working, supplied * resting}, .pace = {}};
+  return {.wall = {working, resting}, .supplied = {supplied * working, supplied * resting}};
 }
 
 NodePace pace_of(const spec::Job& job, const run::Run& run) {

@@ -62,8 +62,7 @@ ScoredRow scored(const KernelRow& row, Seconds predicted) {
                   .quantity = "latency_us",
                   .sweep = row.family,
                   .measured = row.measured / unit::us,
-                  .predicted = predicted / unit::us,
-                  .notes = {}};
+                  .predicted = predicted / unit::us};
   if (!row.best_of_many) return score;
   score.family = row.family;
   score.quantity = "tflops";
@@ -262,10 +261,8 @@ Result<ScoredRow> score_kernel_power(const spec::Gpu& gpu, const KernelRow& row,
   return ScoredRow{.row_id = row.row_id,
                    .family = "power " + family_by_size(row),
                    .quantity = "power_w",
-                   .sweep = {},
                    .measured = row.power_share * (*gpu.tdp / unit::W),
-                   .predicted = predicted / unit::W,
-                   .notes = {}};
+                   .predicted = predicted / unit::W};
 }
 
 namespace {
@@ -306,8 +303,7 @@ ScoredRow scored(const CollectiveRow& row, Seconds predicted) {
                   .quantity = "latency_us",
                   .sweep = row.family,
                   .measured = row.latency / unit::us,
-                  .predicted = predicted / unit::us,
-                  .notes = {}};
+                  .predicted = predicted / unit::us};
   if (row.latency > Seconds()) return score;
   score.quantity = "busbw_gb_per_s";
   score.measured = row.busbw_gb_per_s;

@@ -266,7 +266,7 @@ void fit_links(spec::Cluster& cluster, const std::vector<Link>& rows) {
 double step_seconds(spec::Job job, const spec::Gpu& gpu, const spec::Stack& stack) {
   job.cluster.gpu = gpu;
   job.stack = stack;
-  const run::Run run = sim::simulate(job, {.duration = {}, .steps = {}, .timeline = false});
+  const run::Run run = sim::simulate(job, {.timeline = false});
   return run.steps.empty() ? 1e9 : (run.steps[0].end - run.steps[0].begin) / unit::s;
 }
 

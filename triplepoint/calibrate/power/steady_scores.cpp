@@ -78,8 +78,7 @@ class Scorer {
                               .quantity = quantity,
                               .sweep = fmt::format("{}|{}", point.group, quantity),
                               .measured = measured,
-                              .predicted = predicted,
-                              .notes = {}});
+                              .predicted = predicted});
   }
   /// A point whose kernel is known. `full_rate`: what the kernel reaches at full clock, or nothing.
   void score(const Point& point, const SteadyKernel& kernel, std::optional<double> full_rate) {
@@ -119,7 +118,7 @@ void score_bandwidth(Scorer& scorer, const std::vector<const Point*>& group) {
   for (const Point* point : group)
     best = std::max(best, point->rate.value_or(0));
   const SteadyKernel kernel{
-      .products = {}, .vector = {}, .traffic = best * (unit::GB / unit::s), .clocked_share = 0};
+      .products = {}, .traffic = best * (unit::GB / unit::s), .clocked_share = 0};
   for (const Point* point : group)
     scorer.score(*point, kernel, best);
 }
@@ -194,8 +193,7 @@ void score_points(Scorer& scorer, const std::vector<Point>& points) {
   for (const Point& point : points) {
     if (point.bandwidth && point.fp32)
       scorer.score(point,
-                   {.products = {},
-                    .vector = *point.fp32 * (unit::GFLOP / unit::s),
+                   {.vector = *point.fp32 * (unit::GFLOP / unit::s),
                     .traffic = *point.bandwidth * (unit::GB / unit::s),
                     .clocked_share = 0},
                    std::nullopt);
@@ -238,7 +236,7 @@ Watts power_of(const spec::Gpu& gpu, const SteadyKernel& kernel, double clock_ra
 
 /// The same kernel without its arithmetic.
 SteadyKernel only_traffic(double clocked_share, BytesPerSecond traffic) {
-  return {.products = {}, .vector = {}, .traffic = traffic, .clocked_share = clocked_share};
+  return {.traffic = traffic, .clocked_share = clocked_share};
 }
 
 }  // namespace

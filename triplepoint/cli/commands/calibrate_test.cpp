@@ -61,9 +61,7 @@ TEST_CASE("own runs move what validate and simulate predict of another job") {
   const Json told = json_of(simulated);
   CHECK(contains(json_text(told), "2 of your runs taught"));
   // The same where Python or the explorer asks.
-  const auto job = flags::make_job({.file = {},
-                                    .beginning = {},
-                                    .flags = {{"--model", "llama2-7b"},
+  const auto job = flags::make_job({.flags = {{"--model", "llama2-7b"},
                                               {"--cluster", "hgx-h100"},
                                               {"--tp", "2"},
                                               {"--mbs", "2"},

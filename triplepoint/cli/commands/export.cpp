@@ -106,7 +106,7 @@ class Export : public Command {
     if (nemo_) return formats::export_nemo_yaml(job);
     if (bridge_) return formats::export_bridge_yaml(job);
     if (titan_) return formats::export_torchtitan(job, 20);
-    return {.text = spec::write_job(job, library), .unsupported_settings = {}};
+    return {.text = spec::write_job(job, library)};
   }
 
   std::string job_;

@@ -303,7 +303,7 @@ class PlanCommand : public Command {
 
   /// The best plan of a job's size, or why there is none.
   search::Sized sized(const spec::Library& library, spec::Job base, const Watch& watch) const {
-    search::Sized size{.base = base, .problem = {}};
+    search::Sized size{.base = base};
     const auto outcome = plan_.outcome(library, std::move(base), watch, 1);
     if (!outcome) {
       size.problem = outcome.error().what;

@@ -99,7 +99,7 @@ TEST_CASE("runs are scored as they are, and each broken rule is said") {
   REQUIRE(make_folder(runs));
   spec::Job job = read->jobs[0].job;
   job.plan.precision = spec::Precision::fp16;
-  const run::Run run = sim::simulate(job, {.duration = 90 * unit::s, .steps = {}});
+  const run::Run run = sim::simulate(job, {.duration = 90 * unit::s});
   REQUIRE(run::save(run, (runs / "small-1.run").string()));
   const Outcome card =
       call({"characterize", suite, "--runs", runs.string(), "-o", folder.path("out")});

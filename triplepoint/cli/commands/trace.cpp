@@ -72,8 +72,7 @@ std::vector<answers::Figure> roofline(const DataTable& operators) {
   answers::ScatterChart chart{.title = "Operators against the roof",
                               .x_unit = "FLOP/B",
                               .y_unit = "TFLOP/s",
-                              .colour_unit = "% of kernel time",
-                              .points = {}};
+                              .colour_unit = "% of kernel time"};
   RoofLine roof;
   std::string type;
   for (const std::vector<DataCell>& row : operators.rows) {
@@ -102,9 +101,7 @@ std::vector<answers::Figure> roofline(const DataTable& operators) {
            .note = fmt::format("FLOP and bytes from shapes, each argument and result moved once. "
                                "Line: the roof, of {}.",
                                type),
-           .chart = std::move(chart),
-           .legend = {},
-           .table = {}}};
+           .chart = std::move(chart)}};
 }
 
 /// What an analysis found, with these of its tables. Names in traces are not trusted.

@@ -108,7 +108,7 @@ class Why : public Command {
     job.environment.faults.clear();
     if (with_) job = TPT_TRY(learn::Calibration::read(*with_)).applied(job);
     TPT_TRY(spec::require_valid(job));
-    run::Run run = sim::simulate(job, {.duration = {}, .steps = {}});
+    run::Run run = sim::simulate(job, {});
     if (!run::has_trained(run))
       return error("the job to compare with does not run (" + std::string(run::verdict_of(run)) +
                    "); name another with --against");

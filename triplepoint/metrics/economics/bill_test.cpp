@@ -70,8 +70,7 @@ TEST_CASE("a short checkpoint and rare failures give Young's interval and loss")
   const double young = std::sqrt(2e6);
   CHECK(best_checkpoint_interval(write, mean) / unit::s == Approx(young).epsilon(1e-2));
   BillInput run = a_run();
-  const Bill bill =
-      bill_of(run, {.device_mtbf = run.devices * mean, .checkpoint_write = write, .restart = {}});
+  const Bill bill = bill_of(run, {.device_mtbf = run.devices * mean, .checkpoint_write = write});
   // Half an interval is lost per failure, and one checkpoint is written per interval.
   CHECK(1 / bill.goodput - 1 == Approx(1 / young + young / 2 / 1e6).epsilon(1e-2));
 }

@@ -52,8 +52,7 @@ run::Run two_gpus() {
     run.devices.push_back(
         {.index = d, .node = 0, .local = d, .slot = d, .name = "h200", .rank = d});
     for (const char* signal : {"power_w", "die_c", "throttled_share"}) {
-      run::Series series{
-          .signal = signal, .device = d, .of_node = false, .times = {}, .values = {}};
+      run::Series series{.signal = signal, .device = d, .of_node = false};
       for (int second = 0; second <= 110; ++second) {
         const bool cold = second < 10;
         series.times.push_back(at(second));

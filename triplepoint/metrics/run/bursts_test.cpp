@@ -15,8 +15,7 @@ using doctest::Approx;
 
 /// A reading every `interval`, from the begin on.
 run::Series series_of(const char* signal, const std::vector<double>& values, Seconds interval) {
-  run::Series series{
-      .signal = signal, .device = 0, .of_node = false, .times = {}, .values = values};
+  run::Series series{.signal = signal, .device = 0, .of_node = false, .values = values};
   for (size_t i = 0; i < values.size(); ++i)
     series.times.push_back(instant_at(as_real(i) * interval));
   return series;

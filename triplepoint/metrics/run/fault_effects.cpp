@@ -77,7 +77,7 @@ std::vector<DeviceSpan> devices_over(const run::Run& run, const TimeRange& stret
 
 /// All but the steps.
 FaultSpan span_of(const std::vector<DeviceSpan>& devices, const TimeRange& stretch) {
-  FaultSpan span{.begin = stretch.begin, .end = stretch.end, .steps = 0, .step_time = {}};
+  FaultSpan span{.begin = stretch.begin, .end = stretch.end, .steps = 0};
   for (size_t d = 0; d < devices.size(); ++d) {
     const DeviceSpan& device = devices[d];
     const auto index = static_cast<int64_t>(d);

@@ -25,8 +25,7 @@ run::Run made_run() {
   for (int32_t d = 0; d < 2; ++d) {
     run.devices.emplace_back().index = d;
     for (const char* signal : {"power_w", "die_c", "sm_clock_mhz"})
-      run.series.push_back(
-          {.signal = signal, .device = d, .of_node = false, .times = {}, .values = {}});
+      run.series.push_back({.signal = signal, .device = d, .of_node = false});
   }
   for (int t = 1; t <= seconds; ++t)
     for (run::Series& series : run.series) {
@@ -125,8 +124,8 @@ TEST_CASE("a steady state is held against the one without faults") {
       summary.sm_clock_mean_mhz = run == &faulty && d == 2 ? 900 : 1800;
       run->summaries.push_back(summary);
     }
-  fault_free.steps.push_back({.begin = {}, .end = instant_at(2 * unit::s)});
-  faulty.steps.push_back({.begin = {}, .end = instant_at(3 * unit::s)});
+  fault_free.steps.push_back({.end = instant_at(2 * unit::s)});
+  faulty.steps.push_back({.end = instant_at(3 * unit::s)});
   const FaultEffect effect = steady_effect(fault_free, faulty);
   CHECK(slowdown(effect).value() == Approx(0.5));
   CHECK(effect.waited_for == 2);

@@ -123,7 +123,7 @@ Result<PredictionIntervals> PredictionIntervals::load(const spec::Library& libra
   const std::string text = TPT_TRY(read_file(path));
   const spec::TomlValue root = TPT_TRY(spec::parse_toml(text, path));
   const auto spread_of = [](const SpreadTable& table) {
-    Spread spread{.low = table.low, .high = table.high, .rows = table.rows, .widening = {}};
+    Spread spread{.low = table.low, .high = table.high, .rows = table.rows};
     for (const Widening& wider : table.widening)
       spread.widening[{wider.feature, wider.level}] = wider.factor;
     return spread;

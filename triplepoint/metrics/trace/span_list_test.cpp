@@ -35,8 +35,7 @@ run::Timeline random_patterns(uint64_t seed) {
   for (int pattern = 0; pattern < 2; ++pattern) {
     run::Pattern& made = timeline.patterns.emplace_back();
     for (int64_t piece = rng.upto(2); piece >= 0; --piece) {
-      made.pieces.push_back({.spans = {},
-                             .repeat = static_cast<int32_t>(1 + rng.upto(2)),
+      made.pieces.push_back({.repeat = static_cast<int32_t>(1 + rng.upto(2)),
                              .length = as_real(5 + rng.upto(5)) * unit::ns});
       for (int64_t span = rng.upto(3); span >= 0; --span)
         made.pieces.back().spans.push_back(random_span(rng, 6));

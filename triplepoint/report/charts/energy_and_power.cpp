@@ -82,7 +82,6 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
   const Scale scale = scale_of(largest);
   BarChart chart{.title = title_of(ledgers, uses),
                  .unit = fmt::format("energy of all GPUs in one step ({})", scale.name),
-                 .bars = {},
                  .cuts = false};
   std::vector<TextColumn> columns = {{"spent on", Align::left}};
   std::vector<std::vector<DataCell>> rows;
@@ -93,7 +92,7 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
   }
   for (const NamedLedger& ledger : ledgers) {
     const double sum = sum_of(*ledger.joules);
-    Bar bar{.label = ledger.name, .parts = {}};
+    Bar bar{.label = ledger.name};
     for (std::size_t i = 0; i < uses.size(); ++i) {
       const auto found = ledger.joules->find(uses[i]);
       const double joules = found == ledger.joules->end() ? 0 : found->second;

@@ -78,7 +78,6 @@ answers::Figure gpu_figure(const Comparison& c, std::vector<double> metrics::Met
           .title = map.title,
           .note = "A row is a run, a column a GPU.",
           .chart = std::move(map),
-          .legend = {},
           .table = std::move(table),
           .wide = true};
 }
@@ -119,7 +118,6 @@ answers::Figure kernels_figure(const Comparison& c) {
   if (section.rows.empty()) return {};
   BarChart chart{.title = "Kernel seconds of a GPU in one step",
                  .unit = "kernel seconds, mean over GPUs (s)",
-                 .bars = {},
                  .cuts = false};
   for (const Side& side : c.sides)
     chart.bars.push_back(kernel_bar(side.metrics().kernels, side.name));
@@ -140,7 +138,6 @@ answers::Figure stages_figure(const Comparison& c) {
   if (section.rows.empty()) return {};
   BarChart chart{.title = "Kernel seconds of each pipeline stage",
                  .unit = "kernel seconds, mean over the stage's GPUs (s)",
-                 .bars = {},
                  .cuts = false};
   std::size_t most = 0;
   for (const Side& side : c.sides)
@@ -317,8 +314,7 @@ answers::Document comparison_document(const Comparison& c, bool all) {
   std::vector<std::string> names;
   for (const Side& side : c.sides)
     names.push_back(side.name);
-  answers::Document document{
-      .kind = "comparison", .title = title_of(names), .facts = facts_of(c), .verdict = {}};
+  answers::Document document{.kind = "comparison", .title = title_of(names), .facts = facts_of(c)};
   Section settings{"settings", "Configuration differences"}, numbers{"numbers", "Every number"};
   if (!c.settings.empty()) settings.tables = {settings_table(c)};
   std::size_t left_out = 0;
@@ -351,8 +347,7 @@ answers::Document comparison_document(const StudyComparison& c, bool all) {
   constexpr std::size_t most_rows = 20;
   answers::Document document{.kind = "comparison of studies",
                              .title = title_of(c.names),
-                             .facts = fmt::format("{} jobs, joined by name.", c.jobs.size()),
-                             .verdict = {}};
+                             .facts = fmt::format("{} jobs, joined by name.", c.jobs.size())};
   std::vector<answers::Figure> figures;
   for (std::size_t i = 1; i < c.names.size(); ++i)
     figures.push_back(jobs_figure(c, i));

@@ -75,7 +75,7 @@ std::string title_of(const TimesByRank& times) {
 }
 
 Bar bar_of(const TimesByRank& times, const RankTimes& rank, const TimeUnit& unit) {
-  Bar bar{.label = fmt::format("rank {}", rank.rank), .parts = {}};
+  Bar bar{.label = fmt::format("rank {}", rank.rank)};
   for (std::size_t i = 0; i < times.quantities.size(); ++i) {
     const Quantity& quantity = times.quantities[i];
     if (quantity.style == nullptr) continue;
@@ -134,10 +134,8 @@ Figure figure_of(const TimesByRank& times, const std::string& whole, const std::
   std::vector<double> not_computing;
   for (const RankTimes& rank : times.ranks)
     not_computing.push_back(rank.whole - rank.ns.front());
-  BarChart chart{.title = title_of(times),
-                 .unit = fmt::format("{} ({})", whole, unit.name),
-                 .bars = {},
-                 .cuts = false};
+  BarChart chart{
+      .title = title_of(times), .unit = fmt::format("{} ({})", whole, unit.name), .cuts = false};
   for (const std::size_t i : drawn_of(not_computing))
     chart.bars.push_back(bar_of(times, times.ranks[i], unit));
   return {"time-by-rank", chart.title, note + drawn_note(chart.bars.size(), times.ranks.size()),

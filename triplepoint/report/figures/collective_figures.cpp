@@ -49,7 +49,7 @@ std::string in_words(double ns, const TimeUnit& unit) {
 }
 
 Bar collective_bar(const CollectiveRow& row, const TimeUnit& unit) {
-  Bar bar{.label = fmt::format("{}, {}", row.label, size_text(row.size)), .parts = {}};
+  Bar bar{.label = fmt::format("{}, {}", row.label, size_text(row.size))};
   double kernel = mean(row.total, row.kernels);
   if (row.timed > 0) {
     const double wait = *row.mean_wait(), transfer = std::max(0.0, *row.mean_transfer());
@@ -153,7 +153,6 @@ Figure collectives_figure(const metrics::CollectiveMatch& match, const metrics::
   const TimeUnit unit = unit_of(rows);
   BarChart chart{.title = collectives_title(rows, shares),
                  .unit = fmt::format("mean kernel of a rank ({})", unit.name),
-                 .bars = {},
                  .cuts = false};
   for (const std::size_t i : largest(totals, most_bars))
     chart.bars.push_back(collective_bar(rows[i], unit));

@@ -225,7 +225,6 @@ Figure lateness_figure(const metrics::LateRanks& late) {
   const TimeUnit unit = time_unit(longest);
   BarChart chart{.title = lateness_title(late),
                  .unit = fmt::format("total waiting time of the other ranks ({})", unit.name),
-                 .bars = {},
                  .cuts = false};
   for (const std::size_t i : drawn_of(caused)) {
     const metrics::RankLateness& rank = late.ranks[i];
@@ -246,7 +245,6 @@ Figure path_figure(const metrics::CriticalPath& path, bool knows_launches) {
   const TimeUnit unit = time_unit(path.length());
   BarChart chart{.title = path_title(path, knows_launches),
                  .unit = fmt::format("time on the critical path ({})", unit.name),
-                 .bars = {},
                  .cuts = false};
   DataTable table{{"class", fmt::format("on the path ({})", unit.name), "share of the path",
                    "pieces", fmt::format("saved if free ({})", unit.name), "saved of the path"},

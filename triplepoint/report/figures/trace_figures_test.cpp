@@ -23,7 +23,7 @@ run::Run ring(int32_t ranks, int64_t late = 1000) {
   run::Timeline& timeline = run.timeline;
   timeline.num_ranks = ranks;
   timeline.names = run::NameKind::kernels;
-  timeline.communicators.push_back({.name = "world", .ranks = {}});
+  timeline.communicators.push_back({.name = "world"});
   const int32_t gemm = timeline.intern({.name = "gemm", .kind = run::SpanKind::compute});
   const int32_t norm = timeline.intern({.name = "norm", .kind = run::SpanKind::memory});
   const int32_t all_reduce = timeline.intern({.name = "ncclDevKernel_AllReduce_Sum_bf16",

@@ -76,7 +76,7 @@ struct FigureOf {
 /// Of all jobs that ran; speeds and energies only of one model, since those of several do not
 /// compare.
 std::vector<answers::KeyFigure> key_figures_of(const std::vector<Group>& groups) {
-  FigureOf all{.figures = {}, .several_groups = groups.size() > 1};
+  FigureOf all{.several_groups = groups.size() > 1};
   const std::vector<const StudyRow*> ran = all_that_ran(groups);
   if (ran.empty()) return {};
   const bool one_model = std::ranges::all_of(

@@ -190,7 +190,6 @@ answers::Figure scatter_figure(const std::string& quantity, const NamedRows& row
                               .x_unit = "measured " + words,
                               .y_unit = "predicted " + words,
                               .colour_unit = "",
-                              .points = {},
                               .diagonal = true};
   for (const NamedRow& each : rows) {
     const ScoredRow& row = *each.row;
@@ -402,8 +401,7 @@ answers::Document validation_document(const std::vector<calibrate::ValidatedFile
   const auto families = rows_by(rows, &ScoredRow::family);
   answers::Document document{.kind = "validation",
                              .title = "Predicted against measured",
-                             .facts = facts_of(files, all, summary),
-                             .verdict = {}};
+                             .facts = facts_of(files, all, summary)};
   document.key_figures = key_figures_of(summary, rows);
   Section findings{"findings", "Findings"};
   for (std::string& sentence : sentences_of(all, summary, rows, families))

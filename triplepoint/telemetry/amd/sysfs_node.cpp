@@ -60,7 +60,7 @@ void add_kfd_facts(const Path& nodes, DeviceFacts& facts) {
     for (const std::string& link : names_in(nodes / name / "io_links")) {
       const Properties xgmi = properties_of(nodes / name / "io_links" / link);
       if (get(xgmi, "type") != is_xgmi) continue;
-      LinkFacts to{.kind = LinkKind::xgmi, .remote_pci = "", .count = 1, .bandwidth = {}};
+      LinkFacts to{.kind = LinkKind::xgmi, .remote_pci = "", .count = 1};
       const Properties remote = properties_of(nodes / std::to_string(get(xgmi, "node_to")));
       if (get(remote, "simd_count") > 0) to.remote_pci = pci_of(remote);
       if (const uint64_t megabytes = get(xgmi, "max_bandwidth"); megabytes > 0)
@@ -115,7 +115,7 @@ class SysfsSensor final : public Sensor {
 
  private:
   static EnergyCheck check_energy(const SysfsGpu& gpu, const Wait& wait) {
-    EnergyCheck check{.file = OpenFile(gpu.folder / "gpu_metrics"), .first = {}, .last = {}};
+    EnergyCheck check{.file = OpenFile(gpu.folder / "gpu_metrics")};
     check.look();
     for (int i = 0; check.first && i < 12; ++i) {
       wait(50 * unit::ms);

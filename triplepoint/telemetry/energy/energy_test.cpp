@@ -281,8 +281,8 @@ TEST_CASE("energy over a gap is within what is stated, whether the counter was r
 
 TEST_CASE("energy is known of a driver that opens within a second, and shares of what is seen") {
   run::Run run;
-  run::Series power{.signal = "power_instant_w", .device = 0, .times = {}, .values = {}};
-  run::Series held{.signal = "throttle_ns_sw_power_cap", .device = 0, .times = {}, .values = {}};
+  run::Series power{.signal = "power_instant_w", .device = 0};
+  run::Series held{.signal = "throttle_ns_sw_power_cap", .device = 0};
   for (int64_t at = 640 * ms; at <= 5000 * ms; at += 20 * ms) {
     power.times.emplace_back(at);
     power.values.push_back(745);
@@ -298,7 +298,7 @@ TEST_CASE("energy is known of a driver that opens within a second, and shares of
       throttle_shares(throttle_residency(run, 0, Instant(0), Instant(5000 * ms)), 5 * unit::s);
   CHECK(shares.at("software_power_cap") == doctest::Approx(0.6));
   // What is open counts at the mean of the rest, not at that of the first two stamps.
-  run::Series counter{.signal = "energy_j", .device = 0, .times = power.times, .values = {}};
+  run::Series counter{.signal = "energy_j", .device = 0, .times = power.times};
   for (const Instant at : power.times)
     counter.values.push_back(745e-9 * as_real(at.nanoseconds()));
   counter.values[1] += 10;

@@ -188,7 +188,7 @@ std::optional<PmCounter> parse_pm_counter(std::string_view text) {
   std::string_view line = take_line(text);
   const auto value = leading_number(take_word(line));
   if (!value || *value < 0) return std::nullopt;
-  PmCounter counter{.value = *value, .unix_us = {}};
+  PmCounter counter{.value = *value};
   take_word(line);  // the unit
   const auto stamp = leading_count(take_word(line));
   if (stamp && *stamp < 1ULL << 62U && take_word(line) == "us")

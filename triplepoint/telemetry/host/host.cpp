@@ -153,8 +153,7 @@ std::unique_ptr<Sensor> open_hwmon(const Path& sysfs) {
     FileNumber number{.channel = node_channel(signal, scope, kind, "hwmon", Pace::slow),
                       .files = files,
                       .unit = unit,
-                      .combine = kind == ReadingKind::instant ? Combine::highest : Combine::sum,
-                      .moduli = {}};
+                      .combine = kind == ReadingKind::instant ? Combine::highest : Combine::sum};
     if (kind == ReadingKind::average) number.channel.about.window = found.window;
     if (!files.empty()) sensor->add(std::move(number), signal, "");
   };
@@ -208,8 +207,7 @@ void add(FileSensor& sensor, const char* signal, const char* from, double unit,
   sensor.add({.channel = node_channel(signal, run::Scope::nic, run::ReadingKind::counter, from,
                                       Pace::slow),
               .files = std::move(files),
-              .unit = unit,
-              .moduli = {}},
+              .unit = unit},
              signal, "");
 }
 
@@ -341,7 +339,7 @@ std::vector<Zone> zones_in(const Path& powercap) {
 
 /// All zones of one kind, as one number: the sum over sockets.
 FileNumber sum_of(const std::vector<Zone>& zones, std::string_view beginning, Channel channel) {
-  FileNumber number{.channel = std::move(channel), .files = {}, .unit = 1e-6, .moduli = {}};
+  FileNumber number{.channel = std::move(channel), .unit = 1e-6};
   for (const Zone& zone : zones) {
     if (!zone.name.starts_with(beginning)) continue;
     number.files.push_back(zone.folder / "energy_uj");

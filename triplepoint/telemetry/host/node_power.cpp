@@ -63,8 +63,7 @@ std::unique_ptr<Sensor> open_meter(const Path& hwmon) {
     auto sensor = std::make_unique<FileSensor>("acpi power meter");
     FileNumber number{.channel = power_channel("acpi power1_average", run::ReadingKind::average),
                       .files = {chip / "power1_average"},
-                      .unit = 1e-6,
-                      .moduli = {}};
+                      .unit = 1e-6};
     if (const auto ms = OpenFile(chip / "power1_average_interval").number())
       number.channel.about.window = *ms * unit::ms;
     sensor->add(std::move(number), what, "");

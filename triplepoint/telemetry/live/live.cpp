@@ -76,10 +76,8 @@ void Live::adopt(Sensors part) {
                                      .device = bits.device,
                                      .kind = run::ReadingKind::counter,
                                      .sensor = bits.sensor + ", polled",
-                                     .period = bits.period,
-                                     .window = {}},
-                           .bit = reason.bit,
-                           .latest = {}});
+                                     .period = bits.period},
+                           .bit = reason.bit});
   gaps_.insert(gaps_.end(), part.gaps.begin(), part.gaps.end());
   add_facts(node_, std::move(part.node));
 }

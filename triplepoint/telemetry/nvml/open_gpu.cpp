@@ -153,7 +153,6 @@ class Opener {
                                    .scope = source.scope,
                                    .kind = source.kind,
                                    .sensor = source.name,
-                                   .period = {},
                                    .window = source.window}});
     for (const FieldValue& answer : answers) {
       FieldSlot slot;
@@ -243,9 +242,7 @@ class Opener {
     channels_.push_back({.about = {.signal = wanted.signal,
                                    .device = gpu_.device.index,
                                    .kind = wanted.reading,
-                                   .sensor = fmt::format("nvmlDeviceGet{}", wanted.call),
-                                   .period = {},
-                                   .window = {}},
+                                   .sensor = fmt::format("nvmlDeviceGet{}", wanted.call)},
                          .pace = wanted.pace});
     return true;
   }

@@ -44,11 +44,7 @@ class XidErrors {
     first_channel_ = static_cast<int32_t>(channels.size());
     for (const auto& [signal, kind] : {std::pair("xid_errors", run::ReadingKind::counter),
                                        std::pair("xid", run::ReadingKind::instant)})
-      channels.push_back({.about = {.signal = signal,
-                                    .kind = kind,
-                                    .sensor = "nvmlEventSetWait",
-                                    .period = {},
-                                    .window = {}},
+      channels.push_back({.about = {.signal = signal, .kind = kind, .sensor = "nvmlEventSetWait"},
                           .pace = Pace::slow});
   }
   /// Of a lost GPU only what is new: readings say that it answers.
@@ -297,7 +293,7 @@ void limit_facts(const Api& api, Handle handle, DeviceFacts& facts) {
 
 /// What is at the other end of a link. Remote device types: 0 GPU, 2 switch.
 LinkFacts link_at(const Api& api, Handle handle, unsigned link) {
-  LinkFacts facts{.kind = LinkKind::nvlink, .remote_pci = "", .count = 1, .bandwidth = {}};
+  LinkFacts facts{.kind = LinkKind::nvlink, .remote_pci = "", .count = 1};
   PciInfo remote;
   constexpr unsigned is_switch = 2;
   if (number_from(api.link_remote_type, handle, link) == is_switch)

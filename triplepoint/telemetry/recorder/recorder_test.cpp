@@ -189,7 +189,7 @@ TEST_CASE(
     head.devices.push_back({.index = d, .local = d});
     if (d % 2 == 1) continue;
     run::Series& power = all.series.emplace_back();
-    power = {.signal = "power_average_w", .device = d, .times = {}, .values = {}};
+    power = {.signal = "power_average_w", .device = d};
     for (int64_t at = 0; at <= 15'000; at += 100) {
       power.times.emplace_back(at * 1'000'000);
       power.values.push_back(d == 0 ? 480 : 490);
@@ -215,7 +215,7 @@ TEST_CASE(
   CHECK(*summary.energy / unit::J == doctest::Approx(970 * 15));
   CHECK(text_of(summary, "x.run").find("of 2 packages with all their dies") != std::string::npos);
   // A counter that says 187 J where power says 327 W.
-  run::Series counter{.signal = "energy_j", .device = 0, .times = {}, .values = {}};
+  run::Series counter{.signal = "energy_j", .device = 0};
   for (int64_t at = 0; at <= 15'000; at += 100) {
     counter.times.emplace_back(at * 1'000'000);
     counter.values.push_back(0.27 * as_real(at));

@@ -236,7 +236,7 @@ TEST_CASE("GPUs are told apart by bus address, UUID, host or the order of rows")
   CHECK(hosts.manifest.hosts == std::vector<std::string>{"berta", "anna"});
   CHECK(hosts.devices[2].node == 1);
   CHECK(says(hosts, "1 rows name no single GPU"));
-  const run::Run nodes = read("gpu,temp_c\n5,60\n", "gpus.csv", {.row = {}, .gpus_per_node = 4});
+  const run::Run nodes = read("gpu,temp_c\n5,60\n", "gpus.csv", {.gpus_per_node = 4});
   CHECK(nodes.devices[0].node == 1);
   const run::Run bare = read(
       "timestamp, power.draw [W]\n1788852000, 300 W\n1788852000, 200 W\n1788852001, 301 W\n"

@@ -245,7 +245,7 @@ std::optional<LoggedStep> read_tensorboard(std::string_view text) {
   const auto step = whole_number(trimmed(cells[1]));
   const double time = std::strtod(cells[0].c_str(), nullptr);
   if (!step || !(time > 0) || !(time < 1e10)) return std::nullopt;
-  return LoggedStep{.step = *step, .time = {}, .at = instant_at(time * unit::s)};
+  return LoggedStep{.step = *step, .at = instant_at(time * unit::s)};
 }
 
 constexpr Dialect tensorboard{"tensorboard", "", tensorboard_header, read_tensorboard};
