@@ -117,7 +117,7 @@ void run_command(const std::vector<std::string>& words, std::string_view content
   const int code = cli::run_command_line(words, console);
   TPT_ENSURE(code == 0 || code == 1 || code == 2 || code == 130);
   TPT_ENSURE(code != 1 || !err.str().empty() || !out.str().empty());
-  TPT_ENSURE(err.str().find("defect of triplepoint") == std::string::npos);
+  TPT_ENSURE(!contains(err.str(), "defect of triplepoint"));
 }
 
 std::pair<std::string_view, std::string_view> first_line_and_rest(const std::uint8_t* data,

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/workload/activation_memory.h"
 #include "triplepoint/workload/work_graph.h"
 
@@ -145,9 +147,7 @@ TEST_CASE("the reference's own gradients are slopes of its loss") {
       return run_reference(input).loss;
     };
     const auto columns = at.gradients.at(name).size() / (name == "embedding.weight" ? 21 : 1);
-    const size_t width = name == "embedding.weight"       ? columns
-                         : name.find("down") != name.npos ? 24
-                                                          : 16;
+    const size_t width = name == "embedding.weight" ? columns : contains(name, "down") ? 24 : 16;
     CHECK(at.gradients.at(name)[width + 2] ==
           doctest::Approx((loss(1e-5) - loss(-1e-5)) / 2e-5).epsilon(1e-5).scale(0.01));
   }

@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/spec/load.h"
 
 #include "trainer/runtime/train.h"
@@ -40,9 +42,7 @@ TEST_CASE("what is predicted but not programmed is refused by name") {
     REQUIRE_FALSE(checked.has_value());
     return checked.error().what;
   };
-  const auto says = [](const std::string& text, const char* part) {
-    CHECK(text.find(part) != std::string::npos);
-  };
+  const auto says = [](const std::string& text, const char* part) { CHECK(contains(text, part)); };
   says(refusal([](spec::Model& m) { m.layer_pattern = "*-"; }), "a layer_pattern");
   says(refusal([](spec::Model& m) { m.sliding_window = spec::SlidingWindow{.size = 4}; }),
        "a sliding window");
@@ -62,7 +62,7 @@ TEST_CASE("settings that cannot train are refused with their flag") {
     CAPTURE(flag);
     REQUIRE_FALSE(checked.has_value());
     CHECK(checked.error().what.find(flag) == 0);
-    CHECK(checked.error().what.find("; ") != std::string::npos);
+    CHECK(contains(checked.error().what, "; "));
   };
   for (const double rate : {nan, infinity, -1.0, 0.0, 1e300})
     refused("--lr", [&](TrainSettings& s) { s.rate.peak = rate; });
@@ -79,7 +79,7 @@ TEST_CASE("a dropout is refused, as is one that drops everything") {
     job.model.dropout = dropout;
     const Result<void> checked = check_job(job);
     REQUIRE_FALSE(checked.has_value());
-    CHECK(checked.error().what.find("dropout") != std::string::npos);
+    CHECK(contains(checked.error().what, "dropout"));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -58,10 +59,6 @@ ClockPlan small_plan() {
   plan.frontier = {point_of(10, 38e3), point_of(10.2, 36e3), point_of(10.5, 35e3)};
   plan.stages = {{.stage = 0, .worked = 0.9}, {.stage = 1, .worked = 0.8}};
   return plan;
-}
-
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("the chosen point is the last that is no slower than asked, within the tolerance") {

@@ -142,7 +142,7 @@ std::optional<ClockCause> clocks_of_all(const Metrics& seen, const Metrics& plai
                    "predicted"};
   ClockCause cause{{std::move(part)}, {}};
   for (const size_t d : others)
-    cause.held.push_back({d, why.find("power") != std::string::npos});
+    cause.held.push_back({d, contains(why, "power")});
   return cause;
 }
 

@@ -144,7 +144,7 @@ void name_marked_region(const run::Run& run, const metrics::StepPattern& pattern
   part.what.erase(std::min(part.what.size(), part.what.rfind(" (")));  // guesses without marks
   part.what += fmt::format("; {} of it in the marked region \"{}\"", percent(share), *name);
   const std::string word = lower_case(*name);
-  const auto has = [&](const char* text) { return word.find(text) != word.npos; };
+  const auto has = [&](const char* text) { return contains(word, text); };
   if (has("checkpoint") || has("ckpt") || has("save")) return void(part.cause = "checkpoint");
   const auto words =
       std::ranges::find(call_words, metrics::host_call_kind(*name), &CallWords::kind);

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/place.h"
@@ -35,10 +37,6 @@ ColdMap upper_half_hot() {
   for (size_t d = 0; d < 16; ++d)
     map.group.push_back(d % 8 >= 4 ? 1 : 0);
   return map;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("the order of ranks decides whether a node mixes stages") {

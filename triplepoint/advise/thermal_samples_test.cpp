@@ -2,6 +2,8 @@
 // Tables of temperatures in the forms that people have them.
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/advise/thermal_groups.h"
 
 namespace triplepoint::advise {
@@ -15,10 +17,6 @@ std::string refusal(const std::string& text, const TableChoice& choice = {}) {
   const auto samples = read(text, choice);
   REQUIRE(!samples);
   return samples.error().what;
-}
-
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("a column for each GPU, and a row for each quantity") {

@@ -62,8 +62,7 @@ std::string telling_line(const std::string& printed) {
 bool speaks_of_memory(const std::string& printed) {
   constexpr std::array words = {"out of memory", "OutOfMemory", "std::bad_alloc",
                                 "Cannot allocate memory", "oom-kill"};
-  return std::ranges::any_of(
-      words, [&](const char* word) { return printed.find(word) != std::string::npos; });
+  return std::ranges::any_of(words, [&](const char* word) { return contains(printed, word); });
 }
 
 std::string printed_into(const Path& log) {

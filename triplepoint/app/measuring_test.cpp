@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "triplepoint/base/scratch_folder.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -120,7 +121,7 @@ TEST_CASE("a machine that others use is told from the kernel's and the command's
 TEST_CASE("a trainer that is not there is missed with a way to get it") {
   const auto none = find_trainer(machine({{"TRIPLEPOINT_TRAINER", "/nonexistent/trainer"}}, {}));
   REQUIRE_FALSE(none);
-  CHECK(none.error().what.find("TRIPLEPOINT_TRAINER") != std::string::npos);
+  CHECK(contains(none.error().what, "TRIPLEPOINT_TRAINER"));
 }
 
 TEST_CASE("a training of which nothing is said is a valid job of every kind of parallelism") {
@@ -254,17 +255,17 @@ TEST_CASE("the script of ranks that share cores asks Slurm for one node, of a re
   const formats::JobFiles files{"/study", "name-1"};
   spec::Job job = job_of(beginning_of_training(false));
   const std::string shared = formats::job_script(job, files, {}, unit::h, "/bin/triplepoint");
-  CHECK(shared.find("#SBATCH --nodes=1\n") != std::string::npos);
-  CHECK(shared.find("--cpus-per-task=2\n") != std::string::npos);
-  CHECK(shared.find("/bin/triplepoint train /study/jobs/name-1.toml") != std::string::npos);
-  CHECK(shared.find("touch /study/work/name-1-$repeat.done") != std::string::npos);
+  CHECK(contains(shared, "#SBATCH --nodes=1\n"));
+  CHECK(contains(shared, "--cpus-per-task=2\n"));
+  CHECK(contains(shared, "/bin/triplepoint train /study/jobs/name-1.toml"));
+  CHECK(contains(shared, "touch /study/work/name-1-$repeat.done"));
   job = job_of(
       "model = \"gpt3-1.3b\"\ncluster = \"hgx-h200\"\nnodes = 4\nstack = "
       "\"megatron-core\"\n[plan]\nglobal_batch_size = 32\n");
   const std::string real = formats::job_script(job, files, {}, unit::h, "/bin/triplepoint");
-  CHECK(real.find("#SBATCH --nodes=4\n") != std::string::npos);
-  CHECK(real.find("#SBATCH --gpus-per-node=8\n") != std::string::npos);
-  CHECK(real.find("record --quiet --job /study/jobs/name-1.toml") != std::string::npos);
+  CHECK(contains(real, "#SBATCH --nodes=4\n"));
+  CHECK(contains(real, "#SBATCH --gpus-per-node=8\n"));
+  CHECK(contains(real, "record --quiet --job /study/jobs/name-1.toml"));
 }
 
 TEST_CASE("other stacks get a launch file in their own words, with the steps that are wanted") {
@@ -277,16 +278,16 @@ TEST_CASE("other stacks get a launch file in their own words, with the steps tha
     const auto all = formats::launch_files(job, files, plan);
     return all.empty() ? std::string() : all.front().text;
   };
-  CHECK(files_of("megatron-core").find("--train-iters 7") != std::string::npos);
-  CHECK(files_of("megatron-core").find("name-1-marked.py pretrain_gpt.py") != std::string::npos);
-  CHECK(files_of("nemo-profiled").find("tensor_model_parallel_size: 2") != std::string::npos);
-  CHECK(files_of("nemo-profiled").find("trace_dir: traces\n") != std::string::npos);
-  CHECK(files_of("nemo-profiled").find("max_steps: 7\n") != std::string::npos);
+  CHECK(contains(files_of("megatron-core"), "--train-iters 7"));
+  CHECK(contains(files_of("megatron-core"), "name-1-marked.py pretrain_gpt.py"));
+  CHECK(contains(files_of("nemo-profiled"), "tensor_model_parallel_size: 2"));
+  CHECK(contains(files_of("nemo-profiled"), "trace_dir: traces\n"));
+  CHECK(contains(files_of("nemo-profiled"), "max_steps: 7\n"));
   // Steps count from 0: the last of seven is traced.
-  CHECK(files_of("nemo-profiled").find("start_step: 6\n") != std::string::npos);
-  CHECK(files_of("nemo-profiled").find("end_step: 6\n") != std::string::npos);
-  CHECK(files_of("compiled-pytorch").find("tensor_parallel_degree = 2") != std::string::npos);
-  CHECK(files_of("compiled-pytorch").find("steps = 7") != std::string::npos);
+  CHECK(contains(files_of("nemo-profiled"), "start_step: 6\n"));
+  CHECK(contains(files_of("nemo-profiled"), "end_step: 6\n"));
+  CHECK(contains(files_of("compiled-pytorch"), "tensor_parallel_degree = 2"));
+  CHECK(contains(files_of("compiled-pytorch"), "steps = 7"));
   CHECK(files_of("triplepoint-train").empty());
 }
 
@@ -302,7 +303,7 @@ TEST_CASE("a profiled NeMo job leaves its traces where its recording looks for t
             .find(" model.chakra_profile.trace_dir=/study/work/name-1-$repeat-traces\n") !=
         std::string::npos);
   CHECK(files.traces(3) == Path("/study/work/name-1-3-traces"));
-  CHECK(script_of("megatron-core").find("chakra_profile") == std::string::npos);
+  CHECK(!contains(script_of("megatron-core"), "chakra_profile"));
 }
 
 TEST_CASE("NeMo's program for adapters is started for a LoRA job") {
@@ -312,9 +313,9 @@ TEST_CASE("NeMo's program for adapters is started for a LoRA job") {
   const auto script = [&] {
     return formats::job_script(job, {"/study", "name-1"}, {}, unit::h, "tpt");
   };
-  CHECK(script().find("language_modeling/megatron_gpt_pretraining.py ") != std::string::npos);
+  CHECK(contains(script(), "language_modeling/megatron_gpt_pretraining.py "));
   job.task = spec::Task::lora;
-  CHECK(script().find("language_modeling/tuning/megatron_gpt_finetuning.py ") != std::string::npos);
+  CHECK(contains(script(), "language_modeling/tuning/megatron_gpt_finetuning.py "));
 }
 
 TEST_CASE("a failure's sentence has the program's own words, not those of the launcher around it") {
@@ -323,12 +324,12 @@ TEST_CASE("a failure's sentence has the program's own words, not those of the la
       "--------------------------------\nmpirun has exited due to process rank "
       "3\n---------------\n";
   const std::string crash = failure_sentence(1, printed, "a.log");
-  CHECK(crash.find("rank 3 waits for rank 1") != std::string::npos);
-  CHECK(crash.find("exit code 1") != std::string::npos);
-  CHECK(failure_sentence(137, "", "a.log").find("memory") != std::string::npos);
+  CHECK(contains(crash, "rank 3 waits for rank 1"));
+  CHECK(contains(crash, "exit code 1"));
+  CHECK(contains(failure_sentence(137, "", "a.log"), "memory"));
   CHECK(failure_sentence(1, "torch.OutOfMemoryError: CUDA out of memory", "a.log")
             .find("out of memory") != std::string::npos);
-  CHECK(failure_sentence(139, "", "a.log").find("signal 11") != std::string::npos);
+  CHECK(contains(failure_sentence(139, "", "a.log"), "signal 11"));
 }
 
 }  // namespace
@@ -353,10 +354,6 @@ spec::Job large_job(const std::string& name) {
   spec::Job job = fsdp_job(128, name);
   job.plan.sharding = spec::Sharding::none;
   return job;
-}
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("a run's time limit is its start-up and its simulated steps with a margin") {
@@ -416,7 +413,7 @@ TEST_CASE("a limit that is too short, and a job that does not fit, are said befo
         fmt::format("short: its 8 steps take {} in the simulation, longer than the time limit of 1 "
                     "s; give a longer --timeout, or fewer --steps",
                     limit_text(*run_time(job, hasty).steps)));
-  CHECK(has(said(job, {.steps = 100'000'000}), "longer than the time limit of 365 days"));
+  CHECK(contains(said(job, {.steps = 100'000'000}), "longer than the time limit of 365 days"));
   CHECK(said(large_job("large"), {.steps = 8}) ==
         "large does not fit in memory in the simulation; it is run all the same");
 }

@@ -170,7 +170,7 @@ TEST_CASE("a folder that cannot be made is an error, not a crash") {
   CountingWorld world;
   const auto results = run_study(small_study(), scratch.folder() / "file", 1, world.world());
   REQUIRE(!results);
-  CHECK(results.error().what.find("file") != std::string::npos);
+  CHECK(contains(results.error().what, "file"));
   CHECK(world.simulated == 0);
 }
 
@@ -235,7 +235,7 @@ TEST_CASE(
   REQUIRE(again);
   const std::string page = again->study.rows[best[0]].page;
   CHECK(page == results->study.rows[best[0]].page);
-  CHECK(report::study_page(again->study).find("href=\"" + page + "\"") != std::string::npos);
+  CHECK(contains(report::study_page(again->study), "href=\"" + page + "\""));
   StudyWorld other = world.world();
   other.program_digest = "another program";
   REQUIRE(run_study(small_study(), scratch.folder(), 1, other));
@@ -265,8 +265,8 @@ TEST_CASE("a folder of recordings is a study: one row a file, of known and of un
   CHECK(results->study.rows[0].has_job);
   CHECK(!results->study.rows[2].has_job);
   const std::string page = report::study_page(results->study);
-  CHECK(page.find("tuesday") != std::string::npos);
-  CHECK(page.find("job not known") != std::string::npos);
+  CHECK(contains(page, "tuesday"));
+  CHECK(contains(page, "job not known"));
 }
 
 /// Measurements that succeed but for one job, counted.
@@ -294,8 +294,8 @@ TEST_CASE("a measurement that fails is a row with its sentence, and is not tried
   CHECK(world.measured == 5);  // the invalid job was not begun
   CHECK(first->failed == 1);
   CHECK(first->left == 1);
-  CHECK(first->csv.find("failed") != std::string::npos);
-  CHECK(first->json.find("the training crashed (on purpose)") != std::string::npos);
+  CHECK(contains(first->csv, "failed"));
+  CHECK(contains(first->json, "the training crashed (on purpose)"));
   const auto second = run_study(small_study(), scratch.folder(), 1, world.world());
   REQUIRE(second);
   CHECK(world.measured == 6);  // only what was stopped

@@ -209,7 +209,7 @@ report::IndexEntry Site::entry_of_run(const std::string& address, const Item& it
     entry.state = header.error().what;
     entry.is_broken = true;
   }
-  if (item.stamp.find('+') != std::string::npos) entry.state += ", growing";
+  if (contains(item.stamp, '+')) entry.state += ", growing";
   entry.name = address.substr(0, address.size() - 4);
   entry.link = "/" + encoded(entry.name) + ".html";
   entry.changed = wall_clock(item.changed);

@@ -167,7 +167,7 @@ Result<std::vector<Path>> recordings_of_nodes(const Path& output) {
     const std::string stem = file.stem().string();
     if (!stem.starts_with(begin)) continue;
     const std::string host = stem.substr(begin.size());
-    if (!host.empty() && host.find('.') == std::string::npos &&
+    if (!host.empty() && !contains(host, '.') &&
         host.find_first_not_of("0123456789") != std::string::npos)
       files.push_back(file);
   }

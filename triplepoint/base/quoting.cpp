@@ -102,8 +102,7 @@ std::string yaml_text(std::string_view text) {
 }
 
 bool is_formula(std::string_view cell) {
-  if (cell.empty() || std::string_view("=+-@\t\r").find(cell.front()) == std::string_view::npos)
-    return false;
+  if (cell.empty() || !contains(std::string_view("=+-@\t\r"), cell.front())) return false;
   if (cell.front() == '+') cell.remove_prefix(1);
   double number = 0;
   const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), number);

@@ -26,6 +26,13 @@ inline char lower_case(char c) {
 std::string lower_case(std::string_view text);  // of ASCII letters
 std::string upper_case(std::string_view text);
 
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+inline bool contains(std::string_view text, char letter) {
+  return text.find(letter) != std::string_view::npos;
+}
+
 /// Without blanks at both ends.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n\v\f");
 std::string_view unquoted(std::string_view text);  // without one pair of " or ' around it

@@ -51,7 +51,7 @@ Error unknown_flag(std::string_view flag, const Arguments& arguments) {
       lower_case(flag.substr(std::min(flag.size(), flag.find_first_not_of('-'))));
   // It may be an item of another, as --etp of plan's --fix, or have its words: --tensor-parallel.
   auto close = flag_whose_help([&](const Argument& each, const std::string& help) {
-    return each.value == "LIST" && help.find(" " + text + " ") != help.npos;
+    return each.value == "LIST" && contains(help, " " + text + " ");
   });
   std::vector<std::string> known = {"--help"};
   for (const Argument& each : arguments)
@@ -59,8 +59,7 @@ Error unknown_flag(std::string_view flag, const Arguments& arguments) {
   if (!close) close = closest_word(flag, known);
   if (!close && flag.starts_with("--"))
     close = flag_whose_help([words = split(text, '-')](const Argument&, const std::string& help) {
-      return std::ranges::all_of(words,
-                                 [&](const auto& word) { return help.find(word) != help.npos; });
+      return std::ranges::all_of(words, [&](const auto& word) { return contains(help, word); });
     });
   if (close) return {fmt::format("unknown flag {}; did you mean {}?", flag, *close)};
   const bool of_job = std::ranges::any_of(JobFlags().arguments(),

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/tui/console.h"
@@ -41,10 +42,6 @@ inline Words plus(Words words, const Words& more) {
 inline Json json_of(const Outcome& outcome) {
   REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
   return parse_json(outcome.out, "output").value();
-}
-
-inline bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 // A small training as the PyTorch profiler writes it, for the tests of `triplepoint trace`.

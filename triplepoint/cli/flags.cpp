@@ -62,7 +62,7 @@ Result<std::optional<std::string>> read_token(const std::optional<std::string>& 
         fmt::format("{} holds a token that every user can read; chmod 600 {}", *file, *file));
   std::string token = TPT_TRY(read_file(*file));
   token.erase(token.find_last_not_of(" \t\r\n") + 1);
-  if (token.empty() || token.find('\n') != std::string::npos)
+  if (token.empty() || contains(token, '\n'))
     return error(
         fmt::format("{} holds no token (one line of text is expected); try openssl rand "
                     "-hex 16 > {}",

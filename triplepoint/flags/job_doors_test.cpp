@@ -166,7 +166,7 @@ TEST_CASE("records are one job by flags and by file, by name and in full") {
         unnamed(told(plus(sizes, {"--records", table.path(), "--record-layout", "packed"}))));
   CHECK(refusal_of(plus(sizes, {"--records", "pubmed"})).find("pubmedqa") != std::string::npos);
   const std::string written = spec::write_job(by_flags, library());
-  CHECK(written.find("records = \"pubmedqa\"") != std::string::npos);
+  CHECK(contains(written, "records = \"pubmedqa\""));
   CHECK(spec::parse_job(library(), written, "job.toml").value().records == by_flags.records);
 }
 
@@ -421,9 +421,7 @@ spec::Job as_written(spec::Job job, const std::vector<std::string>& sentences) {
   spec::Model& model = job.model;
   const spec::Model before = model;
   for (const std::string& sentence : sentences) {
-    const auto about = [&](std::string_view words) {
-      return sentence.find(words) != std::string::npos;
-    };
+    const auto about = [&](std::string_view words) { return contains(sentence, words); };
     if (about("sliding window")) model.sliding_window.reset();
     if (about("multi-token prediction")) model.multi_token_prediction.reset();
     if (about("dense layers between")) model.moe->layer_period.reset();

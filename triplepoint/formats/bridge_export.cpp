@@ -34,7 +34,7 @@ constexpr std::string_view left_out =
     "split mock-data wandb-exp-name eval-iters log-interval log-throughput ";
 
 bool has_word(std::string_view words, std::string_view word) {
-  return words.find(fmt::format(" {} ", word)) != words.npos;
+  return contains(words, fmt::format(" {} ", word));
 }
 
 std::string key_of(std::string_view argument) {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/scratch_folder.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/fixtures_testing.h"
 
@@ -51,10 +52,10 @@ TEST_CASE("a DeepSeek config.json with an indexer gives sparse attention, or say
   CHECK(imported.model == library_model("deepseek-v3.2", imported.model));
   const ImportedModel parts = import(with(fixture("deepseek.json"), "{", "{\"index_topk\": 2048,"));
   REQUIRE(parts.diagnoses.size() == 1);
-  CHECK(parts.diagnoses[0].what.find("go together") != std::string::npos);
+  CHECK(contains(parts.diagnoses[0].what, "go together"));
   const ImportedModel shared = sparse(R"("index_topk_freq": 4, )");
   REQUIRE(shared.diagnoses.size() == 1);
-  CHECK(shared.diagnoses[0].what.find("the indexer of another chose") != std::string::npos);
+  CHECK(contains(shared.diagnoses[0].what, "the indexer of another chose"));
 }
 
 TEST_CASE("a Nemotron-H config.json gives the library's hybrid") {
@@ -221,15 +222,13 @@ TEST_CASE("what the model of work lacks is refused by what it is") {
         with(fixture("llama.json"), "\"llama\"", "\"" + std::string(type) + "\""), "config.json");
     return read ? "none" : read.error().what;
   };
-  CHECK(refused("bert").find("an encoder (it is trained to fill in words") != std::string::npos);
-  CHECK(refused("t5").find("an encoder with a decoder") != std::string::npos);
-  CHECK(refused("vit").find("no language model") != std::string::npos);
-  CHECK(refused("gla").find("linear or recurrent attention") != std::string::npos);
-  CHECK(first_problem(R"("index_topk": 2048)").find("sparse attention with an indexer") !=
-        std::string::npos);
-  CHECK(first_problem(R"("block_configs": [{"a": 1}])").find("unequal widths") !=
-        std::string::npos);
-  CHECK(first_problem(R"("num_hidden_layerz": 5)").find("did you mean") != std::string::npos);
+  CHECK(contains(refused("bert"), "an encoder (it is trained to fill in words"));
+  CHECK(contains(refused("t5"), "an encoder with a decoder"));
+  CHECK(contains(refused("vit"), "no language model"));
+  CHECK(contains(refused("gla"), "linear or recurrent attention"));
+  CHECK(contains(first_problem(R"("index_topk": 2048)"), "sparse attention with an indexer"));
+  CHECK(contains(first_problem(R"("block_configs": [{"a": 1}])"), "unequal widths"));
+  CHECK(contains(first_problem(R"("num_hidden_layerz": 5)"), "did you mean"));
 }
 
 TEST_CASE("a key that the user says does not matter is told, no error") {
@@ -260,7 +259,7 @@ TEST_CASE("a model is found by name, by file, by config.json and by the folder o
   const std::string toml = folder.file("x.toml", "[model]\nbase = \"llama3-8b\"\n");
   CHECK(read(toml).model.num_layers == 32);
   const auto refused = read_model(library, folder.file("job.sh", "torchrun pretrain_gpt.py\n"));
-  CHECK(refused.error().what.find("describes no model") != std::string::npos);
+  CHECK(contains(refused.error().what, "describes no model"));
   CHECK(read_model(library, folder.path("none/config.json")).error().what.find("cannot read") !=
         std::string::npos);
 }
@@ -273,16 +272,15 @@ TEST_CASE("what is no decoder with the vocabulary's head is refused by name") {
   };
   for (const char* head : {"LlamaForSequenceClassification", "LlamaModel", "LlamaForMaskedLM",
                            "LlamaForCausalLMEagle3", "Qwen2ForProcessRewardModel"})
-    CHECK_MESSAGE(refused("LlamaForCausalLM", head).find(head) != std::string::npos, head);
+    CHECK_MESSAGE(contains(refused("LlamaForCausalLM", head), head), head);
   for (const char* fine : {"GPT2LMHeadModel", "LlavaForConditionalGeneration"})
     CHECK_MESSAGE(refused("LlamaForCausalLM", fine).empty(), fine);
   constexpr const char* type = "\"model_type\": \"llama\"";
   const auto beside = [&](const std::string& key) {
     return refused(type, (type + (", " + key)).c_str());
   };
-  CHECK(beside("\"is_causal\": false").find("both directions") != std::string::npos);
-  CHECK(beside("\"use_bidirectional_attention\": true").find("use_bidirectional") !=
-        std::string::npos);
+  CHECK(contains(beside("\"is_causal\": false"), "both directions"));
+  CHECK(contains(beside("\"use_bidirectional_attention\": true"), "use_bidirectional"));
   CHECK(beside("\"is_causal\": true, \"use_bidirectional_attention\": \"vision\"").empty());
 }
 

@@ -182,10 +182,6 @@ bool has_line_starting(std::string_view text, std::string_view head) {
   return std::ranges::any_of(lines, [&](std::string_view line) { return line.starts_with(head); });
 }
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
-
 /// Two of the arguments without which Megatron does not start.
 bool has_megatron_arguments(std::string_view text) {
   constexpr std::array<std::string_view, 4> needed{"--num-layers", "--hidden-size",

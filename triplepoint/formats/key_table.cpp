@@ -62,7 +62,7 @@ const KeyTable::Group* KeyTable::find(std::string_view effect, std::string_view 
     for (const Group& group : groups->second)
       for (const std::string& pattern : group.keys)
         if (fits(pattern, name)) return &group;
-    if (name.find('.') == name.npos) return nullptr;
+    if (!contains(name, '.')) return nullptr;
   }
 }
 
@@ -71,7 +71,7 @@ std::vector<std::string> KeyTable::plain_keys() const {
   for (const auto& [effect, groups] : groups_)
     for (const Group& group : groups)
       std::ranges::copy_if(group.keys, std::back_inserter(keys),
-                           [](const std::string& key) { return key.find('*') == key.npos; });
+                           [](const std::string& key) { return !contains(key, '*'); });
   return keys;
 }
 

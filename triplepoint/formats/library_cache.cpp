@@ -213,7 +213,7 @@ std::optional<spec::Model> model_of_shape(LibraryCache& cache, const spec::Model
   for (const std::string& name : cache.model_names()) {
     const auto known = cache.model(name);
     const auto same = known ? adopted(model, *known) : std::nullopt;
-    if (same && place.find(name) != place.npos) return same;
+    if (same && contains(place, name)) return same;
     if (same && !first) first = same;
   }
   return first;

@@ -60,7 +60,7 @@ struct Doubtful {
 bool holds_arguments(const ShellWord& word) {
   const std::string name = upper_case(word.text);
   for (const std::string_view part : {"ARG", "OPT", "FLAG", "EXTRA", "$@", "$*", "{@", "{*", "[@]"})
-    if (name.find(part) != name.npos) return true;
+    if (contains(name, part)) return true;
   return false;
 }
 
@@ -81,7 +81,7 @@ std::vector<Doubtful> add_arguments(const ShellCommand& command, Settings& setti
     }
     if (word.doubt.empty()) continue;
     const bool several = open && open->key.find("data") != open->key.npos;
-    const bool of_data = several && upper_case(word.text).find("DATA") != std::string::npos;
+    const bool of_data = several && contains(upper_case(word.text), "DATA");
     const bool is_value = option || (open && (of_data || !holds_arguments(word)) &&
                                      (several || open->words.size() == 1));
     doubtful.push_back({is_value ? open->key : "", &word});
@@ -128,7 +128,7 @@ std::string_view meaning_of(std::string_view option) {
               "-npernode --num-gpus -ppn --ppn --gpus_per_node "},
       Meaning{total_key, " -np --np -n --ntasks --num-processes "}};
   for (const Meaning& each : meanings)
-    if (each.options.find(fmt::format(" {} ", option)) != each.options.npos) return each.key;
+    if (contains(each.options, fmt::format(" {} ", option))) return each.key;
   return {};
 }
 
@@ -199,7 +199,7 @@ void read_attention(Settings& s, spec::Job& job) {
   using spec::AttentionKernels;
   AttentionKernels& kernels = job.stack.attention_kernels;
   const std::string& gpu = job.cluster.gpu.name;
-  if (lower_case(gpu).find("v100") != std::string::npos) {
+  if (contains(lower_case(gpu), "v100")) {
     if (kernels != AttentionKernels::unfused)
       s.assume(
           fmt::format("attention is not fused: no such kernel of Megatron-LM runs on {}", gpu));

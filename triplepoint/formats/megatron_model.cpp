@@ -49,7 +49,7 @@ int64_t read_vocabulary(Settings& s) {
   if (plain) return *plain + (type == "NullTokenizer" ? 1 : 0);
   // A class for any SentencePiece model: Llama's own is called tokenizer.model.
   const std::string path = lower_case(file.value_or(""));
-  const bool any_model = type == "Llama2Tokenizer" && file && path.find("llama") == path.npos &&
+  const bool any_model = type == "Llama2Tokenizer" && file && !contains(path, "llama") &&
                          !path.ends_with("tokenizer.model");
   for (const std::string& name : {file.value_or(""), any_model ? "" : type})
     if (const auto size = vocabulary_of(name)) {

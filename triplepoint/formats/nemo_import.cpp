@@ -44,9 +44,8 @@ Task read_task(Settings& s, const ImportHints& hints) {
   const bool lora = s.text("model.peft.peft_scheme").value_or("none") == "lora";
   const std::string entry =
       hints.job_script && hints.job_script->entry ? *hints.job_script->entry : std::string();
-  if (entry.find("generate") != entry.npos || entry.find("eval") != entry.npos)
-    return Task::prefill;
-  if (entry.find("pretraining") != entry.npos) return Task::pretrain;
+  if (contains(entry, "generate") || contains(entry, "eval")) return Task::prefill;
+  if (contains(entry, "pretraining")) return Task::pretrain;
   if (entry.empty() && (skip_train || has_section(s, "inference."))) return Task::prefill;
   // hparams.yaml of megatron_gpt_generate.py, which keeps nothing of the inference section.
   const bool is_whole = has_section(s, "trainer.");

@@ -215,7 +215,7 @@ std::optional<Missing> missing_in_line(std::string_view line) {
     line.remove_prefix(at + mark.size());
     missing.line = static_cast<int>(whole_number(line.substr(0, line.find(':'))).value_or(0));
   }
-  if (line.find(": cd: ") != line.npos) missing.kind = Missing::Kind::folder;
+  if (contains(line, ": cd: ")) missing.kind = Missing::Kind::folder;
   constexpr std::string_view opens = "‘", closes = "’";
   if (const std::size_t quote = line.rfind(opens); quote != line.npos) {
     line.remove_prefix(quote + opens.size());
@@ -344,8 +344,7 @@ Result<Trial> run_once(const Place& place, const ScriptWorld& world,
   const Folder own = TPT_TRY(Folder::make());
   std::vector<std::string> more;
   for (const Missing& each : missing)
-    if (each.kind == Missing::Kind::program && each.name.find('/') == std::string::npos)
-      more.push_back(each.name);
+    if (each.kind == Missing::Kind::program && !contains(each.name, '/')) more.push_back(each.name);
   TPT_TRY(write_stand_ins(own.path() / "stand-ins", more));
   TPT_TRY(write_file_atomically(own.path() / "launched", ""));
   const Path log = own.path() / "log";

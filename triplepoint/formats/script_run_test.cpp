@@ -114,7 +114,7 @@ TEST_CASE("GPUs are counted as those of a usual node, and that is told") {
     const auto words = launched(text);
     if (!words) return;
     CHECK(words->at(2) == "8");
-    CHECK(remarks_of(text).find("counts 8 GPUs (--env") != std::string::npos);
+    CHECK(contains(remarks_of(text), "counts 8 GPUs (--env"));
     CHECK(launched(text, {.variables = {{"SLURM_GPUS_ON_NODE", "4"}}})->at(2) == "4");
   }
 }
@@ -141,8 +141,7 @@ TEST_CASE("a script that starts nothing in its folder is started at the root of 
 
 TEST_CASE("what launches nothing says how it ended") {
   if (const auto words = launched("echo needs a model >&2\nexit 3\n"))
-    CHECK(words->front().find("ended with 3 and launched no training: needs a model") !=
-          std::string::npos);
+    CHECK(contains(words->front(), "ended with 3 and launched no training: needs a model"));
 }
 
 }  // namespace

@@ -425,7 +425,7 @@ class ScriptReader {
       read_word(text_, names_, Splitting::no, value);
     if (!is_array && value.empty()) value.emplace_back();
     for (const std::string& word : value)
-      keyed = keyed || (is_array && word.starts_with('[') && word.find("]=") != word.npos);
+      keyed = keyed || (is_array && word.starts_with('[') && contains(word, "]="));
     for (const ShellWord& word : words)  // declare -A
       keyed =
           keyed || (word.text.starts_with('-') && word.text.find_first_of("Ain") != word.text.npos);
@@ -573,7 +573,7 @@ class ScriptReader {
       text += (text.empty() ? "" : " ") + unmarked(word.text);
     for (const char* software : {"activate", "conda", "mamba", "bashrc", "bash_profile",
                                  "setvars.sh", "modules.sh", "/module.sh", "/etc/profile"})
-      if (text.find(software) != text.npos) return;
+      if (contains(text, software)) return;
     text = text.substr(0, 60);
     names_.doubt_all(fmt::format("'{}' of line {} may set it", text, text_.line()));
     pass_over(fmt::format("'{}' runs what does not stand here", text));
@@ -594,9 +594,9 @@ class ScriptReader {
 
   bool starts_program(const std::vector<ShellWord>& words) const {
     return std::ranges::any_of(words, [&](const ShellWord& word) {
-      return word.text.find(".py") != word.text.npos || word.text == "-m" ||
-             is_shell_script(word.text) || word.text.starts_with("--") ||
-             word.text.find(" --") != word.text.npos || !names_.doubt(word.text).empty();
+      return contains(word.text, ".py") || word.text == "-m" || is_shell_script(word.text) ||
+             word.text.starts_with("--") || contains(word.text, " --") ||
+             !names_.doubt(word.text).empty();
     });
   }
 

@@ -47,9 +47,9 @@ std::string ShellCommand::started_text() const {
     const std::string& text = words[i].text;
     const std::string next = i + 1 < end ? words[i + 1].text : "";
     const bool shell = text.ends_with("bash") || text == "sh" || text.ends_with("/sh");
-    if (shell && next.starts_with('-') && next.find('c') != next.npos)
+    if (shell && next.starts_with('-') && contains(next, 'c'))
       return fmt::format("{} {} runs a text", text, next);
-    if (text.find(".py ") != text.npos || text.find(" -m ") != text.npos)
+    if (contains(text, ".py ") || contains(text, " -m "))
       return "a command stands inside of a word";
     if (is_shell_script(text)) return fmt::format("{} is another script", text);
   }

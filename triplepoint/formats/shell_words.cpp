@@ -22,10 +22,6 @@ bool is_name_part(char c) {
   return is_letter(c) || c == '_' || is_digit(c);
 }
 
-bool has(std::string_view letters, char c) {
-  return letters.find(c) != letters.npos;
-}
-
 /// + - * / % and brackets over whole numbers; nothing where it is more than that.
 class Arithmetic {
  public:
@@ -41,7 +37,7 @@ class Arithmetic {
 
   char take(std::string_view marks) {
     rest_ = trimmed(rest_);
-    if (rest_.empty() || !has(marks, rest_.front())) return '\0';
+    if (rest_.empty() || !contains(marks, rest_.front())) return '\0';
     const char mark = rest_.front();
     rest_.remove_prefix(1);
     return mark;
@@ -58,7 +54,7 @@ class Arithmetic {
 
   static Number applied(char op, int64_t a, Number b) {
     int64_t result = 0;
-    if (!b || (has("/%", op) && *b <= 0)) return std::nullopt;
+    if (!b || (contains("/%", op) && *b <= 0)) return std::nullopt;
     bool overflows = false;
     if (op == '+')
       overflows = __builtin_add_overflow(a, *b, &result);
@@ -144,7 +140,7 @@ class WordReader {
     const char c = text_.peek();
     if (c == '$' || c == '`')
       read_expansion(quotes);
-    else if (c == '\\' && (bare || has("\"\\$`\n", text_.peek(1))))
+    else if (c == '\\' && (bare || contains("\"\\$`\n", text_.peek(1))))
       read_escape();
     else if (bare && c == '\'')
       read_single_quoted();
@@ -191,8 +187,8 @@ class WordReader {
     if (text_.peek() == '`') return leave_output(std::min(rest.find('`', 1), rest.size() - 1) + 1);
     if (text_.starts("${")) return read_braced(quotes);
     std::size_t length = name_length(rest.substr(1));
-    if (length == 0 && rest.size() > 1 && has("0123456789@*#?!$-", text_.peek(1))) length = 1;
-    const bool quoted = quotes == Quotes::none && has("'\"", text_.peek(1)) && rest.size() > 1;
+    if (length == 0 && rest.size() > 1 && contains("0123456789@*#?!$-", text_.peek(1))) length = 1;
+    const bool quoted = quotes == Quotes::none && contains("'\"", text_.peek(1)) && rest.size() > 1;
     if (quoted) return leave(1, "$' and $\" are not read");
     if (length == 0) return copy(1);
     const std::string_view name = rest.substr(1, length);
@@ -202,7 +198,7 @@ class WordReader {
 
   void leave_output(std::size_t length) {
     const std::string_view command = text_.rest().substr(0, length);
-    const auto says = [&](std::string_view part) { return command.find(part) != command.npos; };
+    const auto says = [&](std::string_view part) { return contains(command, part); };
     const bool counts =
         (says("nvidia-smi") && says("wc -l")) || says("print(torch.cuda.device_count())");
     leave(length, counts ? counts_gpus : "it is the output of a command");
@@ -299,7 +295,7 @@ class WordReader {
         put(words[i]);
       else
         for (const char c : words[i])
-          has(" \t\n", c) ? finish() : put({&c, 1});
+          contains(" \t\n", c) ? finish() : put({&c, 1});
     }
   }
 
@@ -318,7 +314,7 @@ class WordReader {
 // Text ----------------------------------------------------------------------------------------
 
 bool ShellText::at_end_of_command() const {
-  return rest_.empty() || (!starts("&>") && has("\n;&|)", peek()));
+  return rest_.empty() || (!starts("&>") && contains("\n;&|)", peek()));
 }
 
 std::string_view ShellText::bare_word() const {
@@ -386,7 +382,7 @@ std::string unmarked(std::string_view text) {
 std::string ShellNames::marked(std::string_view text, const std::string& why) {
   std::string word = unmarked(text);
   std::replace_if(
-      word.begin(), word.end(), [](char c) { return has(" \t\n", c); }, '_');
+      word.begin(), word.end(), [](char c) { return contains(" \t\n", c); }, '_');
   reasons_[word] = why;
   return opens + word + closes;
 }
@@ -396,7 +392,7 @@ std::string ShellNames::readable(std::string_view text) {
   bool inside = false;
   for (const char c : text) {
     inside = c == opens || (inside && c != closes);
-    if (inside && has("'\"\\`$;&|<>(){}#", c)) all += '\\';
+    if (inside && contains("'\"\\`$;&|<>(){}#", c)) all += '\\';
     all += c;
   }
   return all;

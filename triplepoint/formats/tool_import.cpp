@@ -198,8 +198,8 @@ void refuse_adapters(const Said& said, const spec::Model& model, Settings& setti
   if (!has_adapters(said) || (!model.moe && !model.latent_attention)) return;
   const auto targets = said.find("plan.lora.targets");
   const std::string all = targets != said.end() ? targets->second : "";
-  const bool experts = model.moe && all.find("mlp") != all.npos;
-  if (experts || (model.latent_attention && all.find("attention") != all.npos))
+  const bool experts = model.moe && contains(all, "mlp");
+  if (experts || (model.latent_attention && contains(all, "attention")))
     settings.note(DiagnosisCode::unsupported, Severity::error, {},
                   fmt::format("adapters on {} are not modelled; give a model without",
                               experts ? "experts" : "latent attention"));
@@ -347,7 +347,7 @@ const TomlValue* rule_for(const std::vector<TomlValue>& rules, std::string_view 
 
 /// "bf16_with_mxfp8_mixed", Megatron-Bridge's name of a recipe: what it adds to bf16.
 void add_low_precision(const Setting& setting, std::string_view recipe, Settings& arguments) {
-  const auto has = [&](std::string_view part) { return recipe.find(part) != recipe.npos; };
+  const auto has = [&](std::string_view part) { return contains(recipe, part); };
   const auto add = [&](const char* name, const char* value) {
     Setting argument = setting;
     argument.key = name;
@@ -380,8 +380,8 @@ void add_argument(const Setting& setting, std::string_view leaf,
     }
     // Precisions are names here, and switches there.
     if (leaf == "precision" || leaf == "mixed_precision") {
-      if (word.find("bf16_with") != word.npos) add_low_precision(setting, word, arguments);
-      argument.key = word.find("bf16") != word.npos                                   ? "bf16"
+      if (contains(word, "bf16_with")) add_low_precision(setting, word, arguments);
+      argument.key = contains(word, "bf16")                                           ? "bf16"
                      : word.starts_with("fp16") || word == "16" || word == "16-mixed" ? "fp16"
                                                                                       : word;
       argument.words.clear();

@@ -62,7 +62,7 @@ Result<Imported> read(const std::string& text, const char* name = "launch.yaml",
                       ImportHints::Keys by_flags = {}) {
   const ScratchFolder folder;
   ImportHints hints{.cluster = "hgx-h100"};
-  if (std::string_view(name).ends_with("toml") || text.find("zero_optimization") != text.npos)
+  if (std::string_view(name).ends_with("toml") || contains(text, "zero_optimization"))
     hints.num_nodes = 2;
   hints.by_flags = std::move(by_flags);
   return import_file(spec::default_library(), folder.file(name, text), hints);
@@ -90,8 +90,7 @@ TEST_CASE("a file of torchtitan becomes the job it starts") {
 }
 
 TEST_CASE("a file of DeepSpeed takes its model from a flag, and its batch from the ranks") {
-  CHECK(read(deepspeed).error().what.find("of DeepSpeed names no model; add --model") !=
-        std::string::npos);
+  CHECK(contains(read(deepspeed).error().what, "of DeepSpeed names no model; add --model"));
   const spec::Job read = job(deepspeed, "ds.json", {"model"});
   CHECK(read.plan.sharding == spec::Sharding::gradients);
   CHECK(read.plan.micro_batch_size == 2);
@@ -175,8 +174,7 @@ TEST_CASE("what a class leaves to its defaults, and what is not read, is refused
   CHECK(refused("global_train_batch_size: 8\ndevice_train_microbatch_size: 1\nmax_seq_len: 2048\n")
             .find("a file of llm-foundry, which is not read yet; give instead") !=
         std::string::npos);
-  CHECK(refused("per_device_batch_size: 4\nmax_target_length: 2048\n").find("of MaxText") !=
-        std::string::npos);
+  CHECK(contains(refused("per_device_batch_size: 4\nmax_target_length: 2048\n"), "of MaxText"));
 }
 
 /// All that is said of a file: the error, or diagnoses and assumptions.
@@ -264,7 +262,7 @@ std::vector<Line> lines_with_keys(const Example& example) {
 bool is_told(const Result<Imported>& changed, const Result<Imported>& base,
              const std::string& word) {
   if (!changed || spec::has_errors(changed->diagnoses)) return true;
-  if (said_of(changed).find(word) != std::string::npos) return true;
+  if (contains(said_of(changed), word)) return true;
   // A label, or a number inside of a kernel, may go under any name.
   return base && changed->job.model == base->job.model && changed->job.plan == base->job.plan &&
          changed->job.cluster == base->job.cluster && changed->job.stack == base->job.stack;
@@ -276,7 +274,7 @@ TEST_CASE("in every reader a key under another name, or one more, is an error th
     const std::vector<Line> lines = lines_with_keys(example);
     CHECK_MESSAGE(lines.size() > 2, example.file);
     for (const Line& line : lines) {
-      const std::string other = line.key + (line.key.find('-') == line.key.npos ? "_zz9" : "-zz9");
+      const std::string other = line.key + (!contains(line.key, '-') ? "_zz9" : "-zz9");
       std::string renamed = example.text;
       renamed.replace(line.key_at, line.key.size(), other);
       std::string added = example.text;
@@ -339,7 +337,7 @@ TEST_CASE("in every reader another number is another job, an error, or said") {
       CAPTURE(line.key);
       const auto imported = read(text, example.file, example.by_flags);
       const bool told = !imported || spec::has_errors(imported->diagnoses) ||
-                        said_of(imported).find(line.key) != std::string::npos;
+                        contains(said_of(imported), line.key);
       CHECK_MESSAGE((told || !is_told(imported, base, "zz9")), said_of(imported));
     }
   }
@@ -373,10 +371,9 @@ TEST_CASE("a job reads back the same from torchtitan's file, with pipelines, too
   }
   spec::Job started = job(titan, "train.toml");
   started.plan.precision = spec::Precision::fp8;
-  CHECK(export_torchtitan(started, 10).text.find("# not said: precision fp8") != std::string::npos);
+  CHECK(contains(export_torchtitan(started, 10).text, "# not said: precision fp8"));
   started.model.num_layers = 31;
-  CHECK(export_torchtitan(started, 10).refused_by_launcher.find(started.model.name) !=
-        std::string::npos);
+  CHECK(contains(export_torchtitan(started, 10).refused_by_launcher, started.model.name));
 }
 
 TEST_CASE("a job of Megatron reads back the same from Megatron-Bridge's file") {
@@ -436,12 +433,12 @@ TEST_CASE("adapters, optimizers and defaults of other tools are theirs, and told
         spec::Sharding::parameters);
   const auto packed = read(with(axolotl, "bf16: auto", "bf16: auto\nsample_packing: true"));
   CHECK(packed->job.plan.record_layout == spec::RecordLayout::packed);
-  CHECK(said_of(packed).find("samples count as long as sequence_len") != std::string::npos);
+  CHECK(contains(said_of(packed), "samples count as long as sequence_len"));
   const auto left_out = read(factory);
   CHECK(left_out->job.plan.recompute == spec::Recompute::full);
   CHECK(left_out->job.plan.sharding == spec::Sharding::none);
   CHECK(left_out->job.plan.lora->targets.size() == 4);
-  CHECK(said_of(left_out).find("taken as LLaMA-Factory does by default") != std::string::npos);
+  CHECK(contains(said_of(left_out), "taken as LLaMA-Factory does by default"));
   const spec::Job hybrid =
       job(with(accelerate, "FULL_SHARD", "HYBRID_SHARD"), "fsdp.yaml", {"model"});
   CHECK(hybrid.plan.sharding_group_size == 8);

@@ -36,10 +36,9 @@ std::string last_part(const std::string& key) {
 
 /// Refused with the key in the sentence, or with it in one of the job's notes.
 bool names_key(const Result<spec::StatedJob>& read, const std::string& key) {
-  if (!read) return read.error().what.find(last_part(key)) != std::string::npos;
-  return std::ranges::any_of(read->job.notes, [&](const std::string& note) {
-    return note.find(last_part(key)) != std::string::npos;
-  });
+  if (!read) return contains(read.error().what, last_part(key));
+  return std::ranges::any_of(
+      read->job.notes, [&](const std::string& note) { return contains(note, last_part(key)); });
 }
 
 Result<spec::StatedJob> read_text(const ScratchFolder& folder, const std::string& name,
@@ -79,7 +78,7 @@ TEST_CASE("a broken value of any Megatron argument that is read is refused or na
           of_launcher ? "torchrun " + option + " " + arguments : arguments + " " + option;
       const auto read = import_megatron(cache, text, "run.sh", four_nodes);
       if (!read) {
-        CHECK_MESSAGE(read.error().what.find(key) != std::string::npos, read.error().what);
+        CHECK_MESSAGE(contains(read.error().what, key), read.error().what);
         continue;
       }
       std::string said;
@@ -87,7 +86,7 @@ TEST_CASE("a broken value of any Megatron argument that is read is refused or na
         said += each.what + "\n";
       for (const std::string& each : read->assumed)
         said += each + "\n";
-      CHECK_MESSAGE(said.find(key) != std::string::npos, said);
+      CHECK_MESSAGE(contains(said, key), said);
     }
   }
 }
@@ -153,8 +152,7 @@ TEST_CASE("a broken value of any NeMo key that is read is refused or named") {
       CAPTURE(value);
       const auto read = import_nemo(cache, yaml_of(changed), "run.yaml", {});
       if (!read) {
-        CHECK_MESSAGE(read.error().what.find(last_part(key)) != std::string::npos,
-                      read.error().what);
+        CHECK_MESSAGE(contains(read.error().what, last_part(key)), read.error().what);
         continue;
       }
       std::string said;
@@ -162,7 +160,7 @@ TEST_CASE("a broken value of any NeMo key that is read is refused or named") {
         said += each.what + "\n";
       for (const std::string& each : read->assumed)
         said += each + "\n";
-      CHECK_MESSAGE(said.find(last_part(key)) != std::string::npos, said);
+      CHECK_MESSAGE(contains(said, last_part(key)), said);
     }
   }
 }
@@ -192,7 +190,7 @@ TEST_CASE("a broken value of any config.json key that is read is refused or name
         CAPTURE(text);
         const auto read = import_hf_config(spec::default_library(), text, "config.json");
         if (!read) {
-          CHECK_MESSAGE(read.error().what.find(key) != std::string::npos, read.error().what);
+          CHECK_MESSAGE(contains(read.error().what, key), read.error().what);
           continue;
         }
         std::string said;
@@ -200,7 +198,7 @@ TEST_CASE("a broken value of any config.json key that is read is refused or name
           said += each.what + "\n";
         for (const std::string& each : read->assumed)
           said += each + "\n";
-        CHECK_MESSAGE(said.find(key) != std::string::npos, said);
+        CHECK_MESSAGE(contains(said, key), said);
       }
     }
   }
@@ -233,8 +231,7 @@ TEST_CASE(
   CHECK(names_key(told, "rampup-batch-size"));
   const auto refused =
       read_text(folder, "run.sh", arguments + " --zero-stage 3 --deepspeed", four_nodes);
-  CHECK(sentence(refused).find("--zero-stage: ZeRO's stage and batch come from DeepSpeed") !=
-        std::string::npos);
+  CHECK(contains(sentence(refused), "--zero-stage: ZeRO's stage and batch come from DeepSpeed"));
   ImportHints hints = four_nodes;
   hints.ignored = {"zero-stage", "deepspeed"};
   CHECK(names_key(read_text(folder, "run.sh", arguments + " --zero-stage 3 --deepspeed", hints),

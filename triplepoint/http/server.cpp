@@ -398,7 +398,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::open(const HttpOptions& options,
 
 std::string HttpServer::address() const {
   const Endpoint& at = state_->endpoint;
-  const bool v6 = at.host.find(':') != std::string::npos;
+  const bool v6 = contains(at.host, ':');
   return fmt::format("{}{}{}:{}", v6 ? "[" : "", at.host, v6 ? "]" : "", at.port);
 }
 

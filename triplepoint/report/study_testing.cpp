@@ -287,7 +287,7 @@ struct PrintedNumber {
   double value = 0, half_digit = 0;
 };
 PrintedNumber read_printed(std::string text) {
-  const bool is_percent = text.find('%') != std::string::npos;
+  const bool is_percent = contains(text, '%');
   text = text.substr(0, text.find(' '));
   std::erase(text, ',');
   const std::size_t point = text.find('.');

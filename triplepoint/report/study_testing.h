@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "triplepoint/base/json_fwd.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/report/findings/findings.h"
 #include "triplepoint/report/study.h"
@@ -19,10 +20,6 @@ Study sample_study();
 
 /// One job of it with series over time, for tests of the run page.
 run::Run sample_run();
-
-inline bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// With common blanks where a page keeps a number and its unit together.
 inline std::string with_plain_blanks(std::string text) {

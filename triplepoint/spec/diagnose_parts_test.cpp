@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"
 
@@ -33,8 +35,8 @@ Job windowed() {
 
 bool refuses(const Job& job, const char* word) {
   for (const Diagnosis& found : diagnose_model(job))
-    if (found.severity == Diagnosis::Severity::error &&
-        found.what.find(word) != std::string::npos && found.what.find("; ") != std::string::npos)
+    if (found.severity == Diagnosis::Severity::error && contains(found.what, word) &&
+        contains(found.what, "; "))
       return true;
   return false;
 }
@@ -73,10 +75,10 @@ TEST_CASE("a table of records has a share for each length, and only training rea
   }
   Job job = with_records({100}, {1});
   job.task = Task::decode;
-  CHECK(found_in_records(job).find("task decode") != std::string::npos);
+  CHECK(contains(found_in_records(job), "task decode"));
   job = with_records({100}, {1});
   job.plan.packed_length = 100;
-  CHECK(found_in_records(job).find("packed_length 100") != std::string::npos);
+  CHECK(contains(found_in_records(job), "packed_length 100"));
 }
 
 std::string found_in_sends(const Job& job) {
@@ -94,18 +96,18 @@ TEST_CASE("sends can be cut and joined as far as NICs, microbatches and schedule
   job.plan.sends = PipelineSends{.chunk = 1 * unit::MB, .nics = 4, .microbatches = 3};
   CHECK(found_in_sends(job).empty());
   job.plan.sends->nics = 5;
-  CHECK(found_in_sends(job).find("sends.nics is 5") != std::string::npos);
+  CHECK(contains(found_in_sends(job), "sends.nics is 5"));
   job.plan.sends = PipelineSends{.microbatches = 5};
-  CHECK(found_in_sends(job).find("does not divide 12 microbatches") != std::string::npos);
+  CHECK(contains(found_in_sends(job), "does not divide 12 microbatches"));
   job.plan.sends->microbatches = 2;
   job.plan.schedule = Schedule::zero_bubble;
-  CHECK(found_in_sends(job).find("zero_bubble") != std::string::npos);
+  CHECK(contains(found_in_sends(job), "zero_bubble"));
   job.plan.sends = PipelineSends{.scatter_gather = true};
   CHECK(found_in_sends(job).empty());
   job.plan.sequence_parallel = true;
-  CHECK(found_in_sends(job).find("its own part") != std::string::npos);
+  CHECK(contains(found_in_sends(job), "its own part"));
   job.plan.pipeline_parallel_size = 1;
-  CHECK(found_in_sends(job).find("no stage sends") != std::string::npos);
+  CHECK(contains(found_in_sends(job), "no stage sends"));
 }
 
 TEST_CASE("windows and patterns that fit are fine as they come") {
@@ -158,12 +160,8 @@ std::string fabric_refusal(const Job& job) {
   const std::vector<Diagnosis> found = diagnose_fabric(job);
   REQUIRE(found.size() == 1);
   CHECK(found[0].severity == Diagnosis::Severity::error);
-  CHECK(found[0].what.find("; ") != std::string::npos);
+  CHECK(contains(found[0].what, "; "));
   return found[0].what;
-}
-
-bool holds(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("fabrics of every kind are fine as they come") {
@@ -180,25 +178,25 @@ TEST_CASE("a group of a dragonfly is made of whole leaf switches") {
     CHECK(diagnose_fabric(job).empty());
   }
   job.cluster.scale_out.nodes_per_group = 6;
-  CHECK(holds(fabric_refusal(job), "try groups of 4 or 8 nodes"));
+  CHECK(contains(fabric_refusal(job), "try groups of 4 or 8 nodes"));
 }
 
 TEST_CASE("keys of another kind of fabric are refused") {
   Job job = job_on(FabricKind::fat_tree, 32);
   job.cluster.scale_out.nodes_per_group = 8;
-  CHECK(holds(fabric_refusal(job), "kind = \"dragonfly\""));
+  CHECK(contains(fabric_refusal(job), "kind = \"dragonfly\""));
 }
 
 TEST_CASE("numbers that no fabric has are refused") {
   Job job = job_on(FabricKind::fat_tree, 32);
   job.cluster.scale_out.oversubscription = 0;
-  CHECK(holds(fabric_refusal(job), "oversubscription is 0"));
+  CHECK(contains(fabric_refusal(job), "oversubscription is 0"));
   job = job_on(FabricKind::fat_tree, 32);
   job.cluster.scale_out.hop_latency = -1 * unit::us;
-  CHECK(holds(fabric_refusal(job), "hop_latency is negative"));
+  CHECK(contains(fabric_refusal(job), "hop_latency is negative"));
   job = job_on(FabricKind::dragonfly, 32);
   job.cluster.scale_out.nodes_per_group = -1;
-  CHECK(holds(fabric_refusal(job), "nodes_per_group is -1"));
+  CHECK(contains(fabric_refusal(job), "nodes_per_group is -1"));
 }
 
 /// 4 nodes of 8 H200.
@@ -250,7 +248,7 @@ TEST_CASE("a fault is somewhere, leaves something, takes its time, and is of thi
     CAPTURE(fault.first);
     Job job = sound_job();
     job.environment.faults = {*parse_fault(fault.first)};
-    CHECK(holds(refusal(job), fault.second));
+    CHECK(contains(refusal(job), fault.second));
   }
 }
 
@@ -258,12 +256,12 @@ TEST_CASE("a room is of this world, and a building draws what its computers draw
   Job job = sound_job();
   for (const double degrees : {-300., 1e9, std::nan("")}) {
     job.environment.ambient = Celsius(degrees);
-    CHECK(holds(refusal(job), "surely a typing error"));
+    CHECK(contains(refusal(job), "surely a typing error"));
   }
   job.environment.ambient = Celsius(45);
   CHECK(diagnose_environment(job).empty());
   job.environment.pue = 0.9;
-  CHECK(holds(refusal(job), "a building draws what its computers draw"));
+  CHECK(contains(refusal(job), "a building draws what its computers draw"));
 }
 
 TEST_CASE("a list of limits has one for every GPU, each of which can be set") {
@@ -275,12 +273,12 @@ TEST_CASE("a list of limits has one for every GPU, each of which can be set") {
   job.environment.device_power_limits.assign(32, 500 * unit::W);
   CHECK(diagnose_environment(job).empty());
   job.environment.device_power_limits[7] = 900 * unit::W;
-  CHECK(holds(refusal(job), "device_power_limits[7] 900 W is above"));
+  CHECK(contains(refusal(job), "device_power_limits[7] 900 W is above"));
   job.environment.device_power_limits.clear();
   job.environment.device_clock_limits.assign(32, 1500 * unit::MHz);
   CHECK(diagnose_environment(job).empty());
   job.environment.device_clock_limits[31] = 100 * unit::MHz;
-  CHECK(holds(refusal(job), "device_clock_limits[31]"));
+  CHECK(contains(refusal(job), "device_clock_limits[31]"));
 }
 
 }  // namespace

@@ -319,7 +319,7 @@ TEST_CASE("a step of more passes than can be simulated is refused, one with fewe
     batch(1024)(job);
   });
   CHECK(std::ranges::any_of(found, [](const Diagnosis& one) {
-    return one.what.find("passes of microbatches through stages") != std::string::npos;
+    return contains(one.what, "passes of microbatches through stages");
   }));
 }
 

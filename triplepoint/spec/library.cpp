@@ -427,10 +427,10 @@ std::optional<std::string> gpu_named(std::string_view spelling) {
   const std::string plain = letters_and_digits(spelling);
   for (const Named& gpu : gpus) {
     // "h20" stands in "epoch20", too.
-    const bool found = gpu.part.size() > 3 ? plain.find(gpu.part) != std::string::npos
+    const bool found = gpu.part.size() > 3 ? contains(plain, gpu.part)
                                            : plain == gpu.part || plain.starts_with("nvidiah20");
     if (!found) continue;
-    const bool small = gpu.name == "a100-80gb" && plain.find("40gb") != std::string::npos;
+    const bool small = gpu.name == "a100-80gb" && contains(plain, "40gb");
     return std::string(small ? "a100-40gb" : gpu.name);
   }
   return std::nullopt;

@@ -249,7 +249,7 @@ bool means(const std::string& word, const run::Device& device) {
     return last && device.local >= *first && device.local <= *last;
   }
   const std::string small = lower_case(word);
-  if (word.find(':') != std::string::npos) return lower_case(device.pci).ends_with(small);
+  if (contains(word, ':')) return lower_case(device.pci).ends_with(small);
   return word.size() >= 4 && lower_case(device.uuid).starts_with(small);
 }
 

@@ -435,7 +435,7 @@ std::optional<int32_t> rank_in_name(std::string_view name) {
 
 std::optional<int32_t> rank_by_pattern(std::string_view pattern, std::string_view name) {
   constexpr std::string_view mark = "{rank}";
-  if (pattern.find('/') == std::string_view::npos) name = file_name(name);
+  if (!contains(pattern, '/')) name = file_name(name);
   // Fits what is left of both; `*` and the number take as little as they may.
   const std::function<bool(std::string_view, std::string_view, std::optional<int32_t>&)> fits =
       [&](std::string_view want, std::string_view text, std::optional<int32_t>& rank) {

@@ -25,9 +25,8 @@ std::string letters_of(std::string_view name) {
 }
 
 bool communicates(std::string_view name) {
-  return name.starts_with("nccl") || name.starts_with("rccl") ||
-         name.find("ncclKernel") != std::string_view::npos ||
-         name.find("ncclDevKernel") != std::string_view::npos;
+  return name.starts_with("nccl") || name.starts_with("rccl") || contains(name, "ncclKernel") ||
+         contains(name, "ncclDevKernel");
 }
 
 struct NameParts {
@@ -59,7 +58,7 @@ constexpr std::array classes = {
 bool has_any(std::string_view name, std::string_view parts) {
   while (!parts.empty()) {
     const size_t end = std::min(parts.find(' '), parts.size());
-    if (name.find(parts.substr(0, end)) != name.npos) return true;
+    if (contains(name, parts.substr(0, end))) return true;
     parts.remove_prefix(std::min(end + 1, parts.size()));
   }
   return false;
@@ -69,7 +68,7 @@ bool has_any(std::string_view name, std::string_view parts) {
 
 std::optional<Collective> collective_of(std::string_view name) {
   const std::string letters = letters_of(name);
-  const auto has = [&](std::string_view part) { return letters.find(part) != std::string::npos; };
+  const auto has = [&](std::string_view part) { return contains(letters, part); };
   if (has("allreduce")) return Collective::all_reduce;
   if (has("reducescatter")) return Collective::reduce_scatter;
   if (has("allgather")) return Collective::all_gather;
@@ -126,7 +125,7 @@ bool names_step(std::string_view name) {
 
 int element_size(std::string_view dtype) {
   const std::string letters = letters_of(dtype);
-  const auto has = [&](std::string_view part) { return letters.find(part) != std::string::npos; };
+  const auto has = [&](std::string_view part) { return contains(letters, part); };
   if (has("complexdouble")) return 16;
   if (has("float8") || has("uint8") || has("int8") || has("byte") || has("char") || has("bool") ||
       has("fp8"))

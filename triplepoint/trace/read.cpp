@@ -32,7 +32,7 @@ namespace {
 
 /// PyTorch's execution traces (ExecutionTraceObserver) lie beside those of the profiler.
 bool looks_like_execution_trace(std::string_view head) {
-  const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
+  const auto has = [&](std::string_view word) { return contains(head, word); };
   return has("\"schema\"") && has("\"nodes\"") && (has("\"rf_id\"") || has("[pytorch|profiler|"));
 }
 
@@ -61,13 +61,11 @@ std::string why_unknown(std::string_view head) {
     return "text in UTF-16, which no profiler writes; convert it with iconv -f UTF-16 -t UTF-8";
   // A log may begin with a bracket, too: "[2024-05-01 12:00:10] ...".
   const bool opens = first != std::string_view::npos && (head[first] == '{' || head[first] == '[');
-  const bool json =
-      opens && (second == std::string_view::npos ||
-                std::string_view("\"{}[]").find(head[second]) != std::string_view::npos);
+  const bool json = opens && (second == std::string_view::npos ||
+                              contains(std::string_view("\"{}[]"), head[second]));
   if (json) return "JSON that holds no known trace, or is cut short before its first event";
-  const bool text = head.find('\0') == std::string_view::npos;
-  if (text &&
-      (head.find("loss") != std::string_view::npos || head.find("step") != std::string_view::npos))
+  const bool text = !contains(head, '\0');
+  if (text && (contains(head, "loss") || contains(head, "step")))
     return "text that may be a training's log, but no line both numbers a step and tells its time";
   return "of no known format";
 }

@@ -30,7 +30,7 @@ std::string reduction_of(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, const char*>, 5> words = {
       {{"_Sum", "sum"}, {"_Prod", "prod"}, {"_Max", "max"}, {"_Min", "min"}, {"_Avg", "avg"}}};
   for (const auto& [part, word] : words)
-    if (name.find(part) != std::string_view::npos) return word;
+    if (contains(name, part)) return word;
   return "none";
 }
 

@@ -100,7 +100,7 @@ Result<TraceInput> read_run(const std::string& file) {
 
 /// Whether --ranks says where the rank stands in the files' names, instead of which are kept.
 bool names_ranks(const std::string& ranks) {
-  return ranks.find("{rank}") != std::string::npos;
+  return contains(ranks, "{rank}");
 }
 
 Result<TraceInput> read_files(const std::vector<std::string>& files, const TraceOptions& options,

@@ -206,17 +206,15 @@ class Operators {
   std::string site_around(int32_t span) const {
     for (; span >= 0; span = parent(span)) {
       const std::string& text = name(span);
-      const bool is_line = text.find(".py(") != std::string::npos;
-      if (is_line && text.find("torch/") == std::string::npos &&
-          text.find("-packages/") == std::string::npos)
-        return text;
+      const bool is_line = contains(text, ".py(");
+      if (is_line && !contains(text, "torch/") && !contains(text, "-packages/")) return text;
     }
     return "";
   }
 
   bool is_inside(int32_t span, std::string_view part) const {
     for (; span >= 0; span = parent(span))
-      if (name(span).find(part) != std::string::npos) return true;
+      if (contains(name(span), part)) return true;
     return false;
   }
   bool is_backward(int32_t span) const {

@@ -179,8 +179,7 @@ TEST_CASE("kernels are those of the operators around their launches") {
   const auto modules = rows("modules");
   REQUIRE(modules.size() == 1);
   CHECK(text(modules[0][0]) == "Linear_3");
-  CHECK(report->headlines.front().find("50.0 % of all kernel time belongs to no operator") !=
-        std::string::npos);
+  CHECK(contains(report->headlines.front(), "50.0 % of all kernel time belongs to no operator"));
 }
 
 }  // namespace

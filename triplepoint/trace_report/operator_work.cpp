@@ -51,7 +51,7 @@ const Shape* tensor(const Arguments& arguments, size_t i) {
 }
 
 std::optional<spec::Precision> precision_of(const std::string& type) {
-  const auto has = [&](const char* part) { return type.find(part) != std::string::npos; };
+  const auto has = [&](const char* part) { return contains(type, part); };
   if (has("BFloat16")) return spec::Precision::bf16;
   if (has("Half")) return spec::Precision::fp16;
   if (has("Float8")) return spec::Precision::fp8;
@@ -187,7 +187,7 @@ std::optional<Writes> writes_of(std::string_view name) {
   if (!name.starts_with("aten::")) return std::nullopt;
   name.remove_prefix(6);
   const auto is_in = [&](std::string_view names) {
-    return names.find(fmt::format(" {} ", name)) != names.npos;
+    return contains(names, fmt::format(" {} ", name));
   };
   if (is_in(reducing)) return Writes::nothing_more;
   if (is_in(filling)) return Writes::only_first;

@@ -39,8 +39,7 @@ bool knows_unicode() {
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;
     const std::string_view locale(value);
-    return locale.find("UTF-8") != std::string_view::npos ||
-           locale.find("utf8") != std::string_view::npos;
+    return contains(locale, "UTF-8") || contains(locale, "utf8");
   }
   return false;
 }

@@ -6,15 +6,13 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/tui/machine_text.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::tui {
 namespace {
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST_CASE("a table that is too wide leaves out what it may, and says so") {
   std::ostringstream ignored;
@@ -62,7 +60,7 @@ TEST_CASE("control characters of names reach no terminal, and break no table") {
         text.erase(at, own.size());
     CHECK(std::ranges::count(text, '\n') == (text.starts_with("triple") ? 2 : 4));
     for (const char byte : {'\033', '\x7f', '\r', '\a', '\x9b'})
-      CHECK(text.find(byte) == std::string::npos);
+      CHECK(!contains(text, byte));
   }
 }
 

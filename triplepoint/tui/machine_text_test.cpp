@@ -23,25 +23,25 @@ TEST_CASE("a machine without GPUs has a table, too") {
   snapshot.node.host = "laptop";
   snapshot.readings = {live::node_reading("memory_used_b", run::ReadingKind::instant, 8e9)};
   const std::string text = table_of(snapshot, 80);
-  CHECK(text.find("no GPU") != std::string::npos);
-  CHECK(text.find("memory 8.0 GB") != std::string::npos);
+  CHECK(contains(text, "no GPU"));
+  CHECK(contains(text, "memory 8.0 GB"));
 }
 
 TEST_CASE("a narrow terminal loses columns, not what slows a GPU") {
   const std::string text = table_of(live::sample_snapshot(), 100);
   for (const std::string_view line : triplepoint::lines_of(text))
-    if (line.find("H200") != std::string_view::npos) CHECK(display_width(line) <= 100);
-  CHECK(text.find("power cap 25%") != std::string::npos);
-  CHECK(text.find("no room for") != std::string::npos);
+    if (contains(line, "H200")) CHECK(display_width(line) <= 100);
+  CHECK(contains(text, "power cap 25%"));
+  CHECK(contains(text, "no room for"));
 }
 
 TEST_CASE("the table of a snapshot says what is missing instead of 0, and what went wrong") {
   const std::string text = table_of(live::sample_snapshot());
-  CHECK(text.find("690 W") != std::string::npos);
-  CHECK(text.find("n/a") != std::string::npos);
-  CHECK(text.find("does not answer") != std::string::npos);
-  CHECK(text.find("GPU 1 fell off the bus") != std::string::npos);
-  CHECK(text.find("triplepoint doctor") != std::string::npos);
+  CHECK(contains(text, "690 W"));
+  CHECK(contains(text, "n/a"));
+  CHECK(contains(text, "does not answer"));
+  CHECK(contains(text, "GPU 1 fell off the bus"));
+  CHECK(contains(text, "triplepoint doctor"));
 }
 
 TEST_CASE("numbers have the prefix that leaves them readable") {

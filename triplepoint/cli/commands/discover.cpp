@@ -60,7 +60,7 @@ class Discover : public Command {
   static Result<void> require_answers(const telemetry::Sensors& sensors) {
     if (sensors.opening == nullptr) return {};
     for (const telemetry::Gap& gap : sensors.opening->outstanding())
-      if (gap.what.find("GPU") != std::string::npos)
+      if (contains(gap.what, "GPU"))
         return error(fmt::format("{}: {} (the description would lack it); {}", gap.what, gap.why,
                                  gap.remedy));
     return {};

@@ -120,7 +120,7 @@ TEST_CASE("import exits 1 for an invalid file, and 0 for a folder with one") {
                                         "--micro-batch-size 1 --global-batch-size 8\n");
   const Outcome alone = call({"import", file});
   CHECK(alone.code == exit_failed);
-  CHECK(alone.out.find("1 invalid") != std::string::npos);
+  CHECK(contains(alone.out, "1 invalid"));
   CHECK(call({"import", scratch.path("")}).code == exit_ok);
 }
 

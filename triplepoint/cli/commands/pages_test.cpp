@@ -309,7 +309,7 @@ Json begins_with(const OwnData& data, const testing::Words& words) {
   const std::size_t begin = text.find(head), end = text.find("</script>", begin);
   REQUIRE(begin != text.npos);
   const std::string inside = text.substr(begin + head.size(), end - begin - head.size());
-  CHECK(inside.find('<') == inside.npos);
+  CHECK(!contains(inside, '<'));
   return parse_json(inside, page).value_or(Json());
 }
 

@@ -75,10 +75,6 @@ DataTable list_table(const Library& library, const Kind& kind) {
   return table;
 }
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 /// What a file in the form of data/ describes; null for any other file.
 const Kind* kind_of_file(const std::string& text, const std::string& path) {
   const auto root = spec::parse_toml(text, path);
@@ -137,7 +133,8 @@ class Show : public Command {
     for (const Kind& kind : kinds) {
       const std::vector<std::string> names = kind.list(library);
       known.insert(known.end(), names.begin(), names.end());
-      if (contains(names, name_)) TPT_TRY(show_thing(library, kind, name_, console, all));
+      if (std::ranges::find(names, name_) != names.end())
+        TPT_TRY(show_thing(library, kind, name_, console, all));
     }
     if (all.empty() && path_exists(name_))
       TPT_TRY(show_file(library, formats::config_in(name_), console, all));

@@ -70,21 +70,21 @@ TEST_CASE("trace breakdown: the same numbers in all three formats") {
   const TwoRanks traces;
   const std::string csv = traces.ask("breakdown", {"--format", "csv"}).out;
   CHECK(csv.starts_with("rank,span_ns,compute_ns,"));
-  CHECK(csv.find("\n1,") != std::string::npos);
-  CHECK(csv.find(",1700000,") != std::string::npos);
+  CHECK(contains(csv, "\n1,"));
+  CHECK(contains(csv, ",1700000,"));
   const std::string table = traces.ask("breakdown").out;
-  CHECK(table.find("1700.0") != std::string::npos);
-  CHECK(table.find("max /rank") != std::string::npos);
+  CHECK(contains(table, "1700.0"));
+  CHECK(contains(table, "max /rank"));
   const std::string steps = traces.ask("breakdown", {"--format", "csv", "--show", "steps"}).out;
-  CHECK(steps.find("ProfilerStep#2") != std::string::npos);
+  CHECK(contains(steps, "ProfilerStep#2"));
 }
 
 TEST_CASE("trace stragglers: the last starter, its data loader, and not who waited longest") {
   const Outcome outcome = TwoRanks().ask("stragglers");
   CHECK(outcome.code == exit_ok);
   CHECK(outcome.out.starts_with("Rank 1 slows the others"));
-  CHECK(outcome.out.find("By communication time alone rank 0 looks slowest") != std::string::npos);
-  CHECK(outcome.out.find("data loader: +3.00 ms") != std::string::npos);
+  CHECK(contains(outcome.out, "By communication time alone rank 0 looks slowest"));
+  CHECK(contains(outcome.out, "data loader: +3.00 ms"));
 }
 
 TEST_CASE("trace comm: nccl-tests columns, waits apart from transfers") {
@@ -112,27 +112,24 @@ TEST_CASE("trace comm says which of size, data type and group the trace does not
     }
     return run(words).out;
   };
-  const auto has = [](const std::string& text, const char* part) {
-    return text.find(part) != std::string::npos;
-  };
-  CHECK(!has(said_without({}), "n/a"));
+  CHECK(!contains(said_without({}), "n/a"));
   const std::string no_type = said_without({"dtype"});
-  CHECK(
-      has(no_type, "n/a (size B, algbw GB/s, busbw GB/s): the trace does not tell the data type"));
-  CHECK(!has(no_type, "elements"));
-  CHECK(has(said_without({"In msg nelems", "Out msg nelems"}),
-            "n/a (size B, count, algbw GB/s, busbw GB/s): the trace does not tell how many "
-            "elements"));
+  CHECK(contains(no_type,
+                 "n/a (size B, algbw GB/s, busbw GB/s): the trace does not tell the data type"));
+  CHECK(!contains(no_type, "elements"));
+  CHECK(contains(said_without({"In msg nelems", "Out msg nelems"}),
+                 "n/a (size B, count, algbw GB/s, busbw GB/s): the trace does not tell how many "
+                 "elements"));
   said_without({"Group size", "Process Group Ranks"});
-  CHECK(has(run({"comm", traces.scratch.path("less0.json")}).out,
-            "n/a (ranks, busbw GB/s): the trace does not tell groups"));
+  CHECK(contains(run({"comm", traces.scratch.path("less0.json")}).out,
+                 "n/a (ranks, busbw GB/s): the trace does not tell groups"));
 }
 
 TEST_CASE("trace breakdown misses no grid of copies, and says so only of kernels") {
   const std::string with_grid = TwoRanks().ask("breakdown").out;
-  CHECK(with_grid.find("copies have none") != std::string::npos);
+  CHECK(contains(with_grid, "copies have none"));
   const std::string classes = TwoRanks().ask("breakdown", {"--show", "kernels"}).out;
-  CHECK(classes.find("n/a (blocks, warps, occupancy %): copies have none") != std::string::npos);
+  CHECK(contains(classes, "n/a (blocks, warps, occupancy %): copies have none"));
 }
 
 TEST_CASE("trace breakdown prints control characters of kernel names as they are written") {
@@ -143,8 +140,8 @@ TEST_CASE("trace breakdown prints control characters of kernel names as they are
   const Outcome outcome =
       run({"breakdown", traces.scratch.file("x.json", hostile), "--show", "kernels"});
   CHECK(outcome.code == exit_ok);
-  CHECK(outcome.out.find("layer\\x1b[2J\\nnorm\\x7f") != std::string::npos);
-  CHECK(outcome.out.find('\033') == std::string::npos);
+  CHECK(contains(outcome.out, "layer\\x1b[2J\\nnorm\\x7f"));
+  CHECK(!contains(outcome.out, '\033'));
 }
 
 TEST_CASE("trace breakdown by collective, critical-path and a step alone answer") {
@@ -157,7 +154,7 @@ TEST_CASE("trace breakdown by collective, critical-path and a step alone answer"
     shares += row["on_path_percent"].get<double>();
   CHECK(shares == doctest::Approx(100));
   CHECK(path["remarks"][0] == "step 2 of 2 (ProfilerStep#2)");
-  CHECK(traces.ask("breakdown", {"--step", "7"}).err.find("from 1 to 2") != std::string::npos);
+  CHECK(contains(traces.ask("breakdown", {"--step", "7"}).err, "from 1 to 2"));
 }
 
 TEST_CASE("trace diff: longer matrix products, and nothing else") {
@@ -168,7 +165,7 @@ TEST_CASE("trace diff: longer matrix products, and nothing else") {
   for (const Json& row : tables["classes"]["rows"])
     if (row["class"] != "all_reduce")  // waits less, as rank 0 itself comes later
       CHECK(row["difference_ns"] == (row["class"] == "compute" ? 200'000.0 : 0.0));
-  CHECK(run({"diff", before}).err.find("two traces") != std::string::npos);
+  CHECK(contains(run({"diff", before}).err, "two traces"));
 }
 
 /// A recording at 600 W while rank 0's device is at work, 100 W else, from a second before on.
@@ -199,7 +196,7 @@ TEST_CASE("trace join: joules of each phase, on the recorder's clock") {
         doctest::Approx(4000e-6 * 600 + 900e-6 * 100).epsilon(0.01));
   CHECK(rows[2]["energy_j"].is_null());  // the recording has no device of rank 1
   const std::string table = traces.ask("join", {recording, "--by", "step"}).out;
-  CHECK(table.find("the run has no device of this rank") != std::string::npos);
+  CHECK(contains(table, "the run has no device of this rank"));
 }
 
 TEST_CASE("trace merge: one file of both ranks that can be asked again") {
@@ -220,7 +217,7 @@ TEST_CASE("trace merge: one file of both ranks that can be asked again") {
   CHECK(traces.ask("merge", {"-o", traces.scratch.path("merged.txt")}).code == exit_failed);
   const Outcome nodes = run({"merge", recording, "-o", traces.scratch.path("all.run")});
   CHECK(nodes.code == exit_ok);
-  CHECK(nodes.out.find("clock aligned by") != std::string::npos);
+  CHECK(contains(nodes.out, "clock aligned by"));
   const std::string chrome = traces.scratch.path("merged.json"), kept = *read_file(chrome);
   CHECK(run({"merge", chrome, "-o", chrome}).code == exit_failed);
   CHECK(*read_file(chrome) == kept);
@@ -262,8 +259,9 @@ TEST_CASE("trace join: ranks of an unmarked recording are taken from the traces'
   REQUIRE(run::save(recording, file));
   const Json json = traces.ask("join", {file, "--by", "step", "--format", "json"}).json();
   CHECK(json["tables"]["step"]["rows"][0]["energy_j"].is_number());
-  CHECK(json["remarks"].dump().find("rank 0 taken as GPU 0, rank 1 taken as GPU 1, from the "
-                                    "traces") != std::string::npos);
+  CHECK(contains(json["remarks"].dump(),
+                 "rank 0 taken as GPU 0, rank 1 taken as GPU 1, from the "
+                 "traces"));
 
   // Processes that see one GPU each all call it 0: nothing tells which is which.
   std::vector<std::string> words = {"join", file};
@@ -275,8 +273,8 @@ TEST_CASE("trace join: ranks of an unmarked recording are taken from the traces'
     words.push_back(traces.scratch.file(fmt::format("one{}.json", rank), json_text(trace)));
   }
   const std::string said = run(words).out;
-  CHECK(said.find("ranks 0 and 1 both call their device 0") != std::string::npos);
-  CHECK(said.find("one triplepoint record per rank") != std::string::npos);
+  CHECK(contains(said, "ranks 0 and 1 both call their device 0"));
+  CHECK(contains(said, "one triplepoint record per rank"));
 }
 
 TEST_CASE("trace stragglers: clocks of an unmarked recording explain a late rank") {
@@ -290,7 +288,7 @@ TEST_CASE("trace stragglers: clocks of an unmarked recording explain a late rank
   const std::string slow = traces.scratch.file("rank1.json", KinetoFixture(1, 430).text());
   std::string said = run({"stragglers", traces.rank0, slow, file, "--align", "never"}).out;
   std::ranges::replace(said, '\n', ' ');
-  CHECK(said.find("; 900.0 MHz against 1,755 MHz") != std::string::npos);
+  CHECK(contains(said, "; 900.0 MHz against 1,755 MHz"));
 }
 
 TEST_CASE("trace stragglers of a simulated run names who slows it, as its page and JSON do") {
@@ -323,13 +321,13 @@ TEST_CASE("the charts of a simulated pipeline say the same shares as its key fig
   const metrics::Metrics m = metrics::measure(run::load(file).value());
   const std::string html = report::with_plain_blanks(read_file(page).value());
   const auto says = [&](Seconds part, const char* name) {
-    return html.find(percent(part / *m.step_time) + " is " + name) != std::string::npos;
+    return contains(html, percent(part / *m.step_time) + " is " + name);
   };
   CHECK(says(m.parts->computing, "computing"));
   CHECK(says(m.parts->bubble, "the pipeline&#39;s bubble"));
   CHECK(says(m.parts->waiting, "waiting for late peers"));
-  CHECK(html.find("is waiting for the pipeline, ") != std::string::npos);
-  CHECK(html.find("waiting for the last rank") == std::string::npos);
+  CHECK(contains(html, "is waiting for the pipeline, "));
+  CHECK(!contains(html, "waiting for the last rank"));
 }
 
 TEST_CASE("traces come from standard input, and with a byte order mark") {
@@ -358,8 +356,7 @@ TEST_CASE("a regular expression of kernel rules that takes for ever ends in a se
       run({"breakdown", trace, "--rules",
            traces.scratch.file("slow.toml", "[[rule]]\nclass = \"memory\"\nregex = '(a+)+b'\n")});
   CHECK(outcome.code == exit_failed);
-  CHECK(outcome.err.find("a regular expression takes too long on the kernel name \"aaaa") !=
-        std::string::npos);
+  CHECK(contains(outcome.err, "a regular expression takes too long on the kernel name \"aaaa"));
 }
 
 TEST_CASE("report: traces as they are become a page that says what the analyses say") {
@@ -374,10 +371,10 @@ TEST_CASE("report: traces as they are become a page that says what the analyses 
   const std::string page = traces.scratch.path("step.html");
   REQUIRE(report({traces.rank0, traces.rank1, "-o", page}).code == exit_ok);
   const std::string html = report::with_plain_blanks(read_file(page).value());
-  CHECK(html.find("Where the time went") != std::string::npos);
+  CHECK(contains(html, "Where the time went"));
   const Json said = traces.ask("stragglers", {"--format", "json"}).json()["headlines"];
   REQUIRE(!said.empty());
-  CHECK(html.find(said[0].get<std::string>()) != std::string::npos);
+  CHECK(contains(html, said[0].get<std::string>()));
   CHECK(said[0].get<std::string>().starts_with("Rank 1 slows the others"));
 
   // Beside a single trace, under its name without the endings of traces.
@@ -394,7 +391,7 @@ TEST_CASE("trace: every analysis but merge writes a page that says what it print
   const Outcome outcome = traces.ask("stragglers", {"-o", page, "--format", "json"});
   CHECK(outcome.json()["written"][0] == page);
   const std::string html = report::with_plain_blanks(read_file(page).value());
-  CHECK(html.find(outcome.json()["headlines"][0].get<std::string>()) != std::string::npos);
+  CHECK(contains(html, outcome.json()["headlines"][0].get<std::string>()));
   CHECK(traces.ask("breakdown", {"-o", traces.rank0}).code == exit_usage);
 }
 
@@ -413,25 +410,20 @@ TEST_CASE("kernel rules: a file decides, and mistakes in it are named with their
       complaint("[[rule]]\nclass = \"comput\"\nany = [\"x\"]\n")
           .find("wrong.toml:2: no kernel class is called \"comput\"; did you mean \"compute\"?") !=
       std::string::npos);
-  CHECK(complaint("[[rule]]\nclass = \"compute\"\nregex = \"(\"\n").find("wrong.toml:3") !=
-        std::string::npos);
-  CHECK(complaint("[[rule]]\nany = [\"x\"]\n").find("without a class") != std::string::npos);
-  CHECK(traces.ask("breakdown", {"--rules", "nothing"}).err.find("try default") !=
-        std::string::npos);
+  CHECK(contains(complaint("[[rule]]\nclass = \"compute\"\nregex = \"(\"\n"), "wrong.toml:3"));
+  CHECK(contains(complaint("[[rule]]\nany = [\"x\"]\n"), "without a class"));
+  CHECK(contains(traces.ask("breakdown", {"--rules", "nothing"}).err, "try default"));
 }
 
 TEST_CASE("trace: what cannot be asked is refused in a sentence") {
   const TwoRanks traces;
   CHECK(traces.ask("breakdown", {"-o", "x"}).code == exit_usage);
-  CHECK(traces.ask("breakdown", {"--ranks", "5"}).err.find("none of the ranks 5") !=
-        std::string::npos);
+  CHECK(contains(traces.ask("breakdown", {"--ranks", "5"}).err, "none of the ranks 5"));
   CHECK(traces.ask("breakdown", {"--ranks", "3-1"}).code == exit_failed);
-  CHECK(traces.ask("breakdown", {"--show", "rank"}).err.find("it has ranks, classes") !=
-        std::string::npos);
-  CHECK(traces.ask("join").err.find("needs one recording") != std::string::npos);
-  CHECK(run({"breakdwn", traces.rank0}).err.find("did you mean \"breakdown\"?") !=
-        std::string::npos);
-  CHECK(run({"breakdown"}).err.find("FILE is missing") != std::string::npos);
+  CHECK(contains(traces.ask("breakdown", {"--show", "rank"}).err, "it has ranks, classes"));
+  CHECK(contains(traces.ask("join").err, "needs one recording"));
+  CHECK(contains(run({"breakdwn", traces.rank0}).err, "did you mean \"breakdown\"?"));
+  CHECK(contains(run({"breakdown"}).err, "FILE is missing"));
   CHECK(run({"breakdown", traces.scratch.file("x.json", "hello")}).code == exit_failed);
 }
 
@@ -449,7 +441,7 @@ TEST_CASE("trace: the critical path of a simulated pipeline covers the whole ste
               .code == exit_ok);
   const testing::Outcome outcome = testing::call({"trace", "critical-path", run});
   CAPTURE(outcome.out);
-  CHECK(outcome.out.find("The longest chain of dependencies takes") != std::string::npos);
+  CHECK(contains(outcome.out, "The longest chain of dependencies takes"));
 }
 
 }  // namespace

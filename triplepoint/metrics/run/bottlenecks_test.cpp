@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/random.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
@@ -59,16 +60,13 @@ TEST_CASE("a hot die of a recording is told, and called the cause only where hea
     REQUIRE(m.bottlenecks.size() == 1);
     return bottleneck_sentence(m.bottlenecks[0], m.step_time);
   };
-  const auto has = [](const std::string& text, const char* part) {
-    return text.find(part) != std::string::npos;
-  };
   run.summaries[5].sm_clock_mean_mhz = 1500;
   run.summaries[5].die_mean_c = 61;
-  CHECK(has(sentence(), " MHz (power cap); the step takes at most "));
+  CHECK(contains(sentence(), " MHz (power cap); the step takes at most "));
   run.summaries[5].die_mean_c = 80;
-  CHECK(has(sentence(), " (power cap, die at 80 °C against "));
+  CHECK(contains(sentence(), " (power cap, die at 80 °C against "));
   run.summaries[5].throttle = {{"software_thermal", 0.6}, {"software_power_cap", 0.4}};
-  CHECK(has(sentence(), " (heat, die at 80 °C against "));
+  CHECK(contains(sentence(), " (heat, die at 80 °C against "));
 }
 
 TEST_CASE("a slow node is told by the GPU that sets its pace") {
@@ -81,8 +79,8 @@ TEST_CASE("a slow node is told by the GPU that sets its pace") {
   run.summaries[14].sm_clock_mean_mhz = 546;
   run.summaries[14].die_mean_c = 87;
   const std::string said = bottleneck_sentence(measure(run).bottlenecks.at(0), 2 * unit::s);
-  CHECK(said.find("its slowest, GPU 14, at 546.0 MHz against") != std::string::npos);
-  CHECK(said.find("die at 87 °C") != std::string::npos);
+  CHECK(contains(said, "its slowest, GPU 14, at 546.0 MHz against"));
+  CHECK(contains(said, "die at 87 °C"));
 }
 
 /// A recording whose GPU 5 is slow, at the power cap like all, with limits read.
@@ -146,7 +144,7 @@ TEST_CASE("GPUs that the hardware holds back are named however many, with or wit
     CHECK(m.bottlenecks[1].cause == run::Cause::heat);
     CHECK(m.bottlenecks[1].cost.has_value() == has_steps);
     const std::string heat = bottleneck_sentence(m.bottlenecks[1], m.step_time);
-    CHECK(heat.find("(the hardware's heat limit, die at 94 °C against") != std::string::npos);
+    CHECK(contains(heat, "(the hardware's heat limit, die at 94 °C against"));
   }
 }
 
@@ -155,8 +153,8 @@ TEST_CASE("the bit of any hardware slowdown is no brake, and heat only where the
   run.summaries[5].throttle = {{"hardware_slowdown", 0.9}};
   const run::Bottleneck one = measure(run).bottlenecks.at(0);
   CHECK(one.cause == run::Cause::unknown);
-  CHECK(bottleneck_sentence(one, {}).find("(a hardware slowdown)") != std::string::npos);
-  CHECK(bottleneck_advice(one).find("the hardware does not say which") != std::string::npos);
+  CHECK(contains(bottleneck_sentence(one, {}), "(a hardware slowdown)"));
+  CHECK(contains(bottleneck_advice(one), "the hardware does not say which"));
   run.summaries[5].die_mean_c = 95;
   CHECK(measure(run).bottlenecks.at(0).cause == run::Cause::heat);
 }

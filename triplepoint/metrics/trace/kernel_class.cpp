@@ -217,7 +217,7 @@ class CountedPlace {
 };
 
 bool matches(const KernelRule& rule, const std::string& name, int64_t& steps) {
-  const auto has = [&](const std::string& part) { return name.find(part) != std::string::npos; };
+  const auto has = [&](const std::string& part) { return contains(name, part); };
   if (!std::ranges::all_of(rule.all, has)) return false;
   if (!rule.any.empty() && std::ranges::none_of(rule.any, has)) return false;
   if (!rule.pattern) return true;
@@ -273,8 +273,7 @@ std::string absence_of_communication(const run::Timeline& timeline) {
     if (count[i] == 0) continue;
     if (type.kind == SpanKind::communication || run::issue_state(type)) return "";
     if (is_kernel(type.kind) && type.kind != SpanKind::copy) all += time[i];
-    if (type.kind == SpanKind::copy && type.name.find("PtoP") != std::string::npos)
-      copies += count[i];
+    if (type.kind == SpanKind::copy && contains(type.name, "PtoP")) copies += count[i];
     if (type.kind == SpanKind::host && type.name.starts_with("nccl:")) calls += count[i];
     if (type.kind != SpanKind::other) continue;
     unknown += time[i];

@@ -17,10 +17,6 @@
 namespace triplepoint::report {
 namespace {
 
-bool contains(const std::string& text, const char* what) {
-  return text.find(what) != std::string::npos;
-}
-
 /// Two nodes that draw 10 kW in three quarters of a step, and `low` kW at its end.
 run::Run run_with_power(double low) {
   run::Run run;

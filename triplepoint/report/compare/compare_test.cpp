@@ -77,17 +77,17 @@ const ComparedRow& row(const Comparison& c, const std::string& key) {
 
 bool says(const std::vector<std::string>& sentences, const std::string& part) {
   for (const std::string& sentence : sentences)
-    if (sentence.find(part) != std::string::npos) return true;
+    if (contains(sentence, part)) return true;
   return false;
 }
 
 TEST_CASE("compare: a predicted layout is surely faster or a tie, and other rooms err alike") {
   Side a = sample_side("a", 4), near = sample_side("b", 4.1), far = sample_side("b", 6);
   const auto first = [&](const Side& b) { return sentences_of(compare_runs({a, b})).front(); };
-  CHECK(first(near).find("a tie") == std::string::npos);
+  CHECK(!contains(first(near), "a tie"));
   near.row.job.plan.tensor_parallel_size = far.row.job.plan.tensor_parallel_size = 2;
-  CHECK(first(near).find("a tie") != std::string::npos);
-  CHECK(first(far).find("order is right with a probability of") != std::string::npos);
+  CHECK(contains(first(near), "a tie"));
+  CHECK(contains(first(far), "order is right with a probability of"));
 }
 
 TEST_CASE("compare: a run and itself differ in nothing") {
@@ -215,8 +215,8 @@ TEST_CASE("compare: the CSV has one line per number and reads back") {
 TEST_CASE("compare: names of runs cannot become markup") {
   const std::string page = document_page(
       comparison_document(compare_runs({sample_side("<a>", 4), sample_side("b&c", 5)}), true));
-  CHECK(page.find("<a> against") == std::string::npos);
-  CHECK(page.find("b&amp;c against &lt;a&gt;") != std::string::npos);
+  CHECK(!contains(page, "<a> against"));
+  CHECK(contains(page, "b&amp;c against &lt;a&gt;"));
 }
 
 TEST_CASE("a class of kernels that a recording lacks is not known, and its marks are compared") {

@@ -284,8 +284,8 @@ struct Pass {
 };
 
 std::string_view style_of(std::string_view pattern) {
-  if (pattern.find("forward") != pattern.npos) return "p-forward";
-  return pattern.find("weight") != pattern.npos ? "p-weight" : "p-backward";
+  if (contains(pattern, "forward")) return "p-forward";
+  return contains(pattern, "weight") ? "p-weight" : "p-backward";
 }
 
 /// Of the first rank that works on a stage.

@@ -147,9 +147,8 @@ std::vector<Finding> all_sentences(const Study& study) {
 }
 
 bool any_says(const std::vector<Finding>& findings, std::string_view words) {
-  return std::ranges::any_of(findings, [&](const Finding& finding) {
-    return finding.text().find(words) != std::string::npos;
-  });
+  return std::ranges::any_of(
+      findings, [&](const Finding& finding) { return contains(finding.text(), words); });
 }
 
 TEST_CASE("every number in a sentence is the one in results.json") {
@@ -295,7 +294,7 @@ TEST_CASE("of a study of sizes the first sentence says what is left of a GPU's s
     study.rows.push_back(row);
   }
   const Finding first = find_findings(study).front();
-  CHECK(first.text().find(" keeps 25 % of each GPU's speed on ") != std::string::npos);
+  CHECK(contains(first.text(), " keeps 25 % of each GPU's speed on "));
   CHECK(faults_of(first, json_of(study)).empty());
 }
 
@@ -408,7 +407,7 @@ TEST_CASE("two machines are compared for equal GPUs, memory and watts") {
 
 std::string text_with(const Study& study, const std::string& words) {
   for (const Finding& finding : find_findings(study))
-    if (finding.text().find(words) != std::string::npos) return finding.text();
+    if (contains(finding.text(), words)) return finding.text();
   return "";
 }
 
@@ -533,7 +532,7 @@ TEST_CASE("sizes of one kind of machine are not compared as machines") {
   const std::vector<Figure> figures = machine_figures(groups_of(study));
   REQUIRE(!figures.empty());
   for (const Figure& figure : figures)
-    CHECK(figure.title.find(", by size: ") != std::string::npos);
+    CHECK(contains(figure.title, ", by size: "));
 }
 
 /// The first two jobs that ran, and both again on another fabric at a share of their speed.
@@ -670,9 +669,9 @@ TEST_CASE("what heat takes from the step is said in seconds, with the GPU that a
     if (answers.fastest == nullptr) continue;
     any = true;
     const std::string& text = answers.limit_text.text();
-    CHECK_MESSAGE(text.find("; heat takes ") != std::string::npos, text);
-    CHECK_MESSAGE(text.find(" s of it, by GPU 5") != std::string::npos, text);
-    CHECK(text.find("power cap") == std::string::npos);
+    CHECK_MESSAGE(contains(text, "; heat takes "), text);
+    CHECK_MESSAGE(contains(text, " s of it, by GPU 5"), text);
+    CHECK(!contains(text, "power cap"));
     CHECK(faults_of(answers.limit_text, json_of(study)).empty());
   }
   CHECK(any);
@@ -706,7 +705,7 @@ TEST_CASE("recordings of unknown jobs have rows, groups and answers") {
   CHECK(full_label(*groups[0].rows[0]) == study.rows[0].name);
   CHECK(answers_for(groups[0]).fastest != nullptr);
   for (const Finding& finding : find_findings(study))
-    CHECK(finding.text().find("TP1") == std::string::npos);
+    CHECK(!contains(finding.text(), "TP1"));
   CHECK(groups[0].title == "8 GPUs, job not known");
   study.rows[0].inferred_machine = study.rows[1].inferred_machine = "8 x H200";
   const std::vector<Group> told = groups_of(study);

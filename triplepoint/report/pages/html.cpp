@@ -40,8 +40,7 @@ constexpr std::string_view units[] = {
 /// The word that begins at `from`, as far as letters, digits, "/" and signs of units go.
 std::string_view word_at(std::string_view text, std::size_t from) {
   std::size_t end = from;
-  while (end < text.size() &&
-         std::string_view(" <>.,;:()&\n").find(text[end]) == std::string_view::npos)
+  while (end < text.size() && !contains(std::string_view(" <>.,;:()&\n"), text[end]))
     ++end;
   return text.substr(from, end - from);
 }

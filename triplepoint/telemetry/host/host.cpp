@@ -25,7 +25,7 @@ void adapter_facts(const Path& infiniband, NodeFacts& node) {
       const Path folder = infiniband / adapter / "ports" / port;
       nic.kind =
           first_line(folder / "link_layer") == "Ethernet" ? NicKind::roce : NicKind::infiniband;
-      nic.up = nic.up || first_line(folder / "state").find("ACTIVE") != std::string::npos;
+      nic.up = nic.up || contains(first_line(folder / "state"), "ACTIVE");
       // "400 Gb/sec (4X NDR)"
       if (const auto rate = leading_number(first_line(folder / "rate")); rate && *rate > 0)
         nic.bandwidth = nic.bandwidth.value_or(BytesPerSecond()) + *rate * (unit::Gb / unit::s);
@@ -113,8 +113,7 @@ void look_at_temperatures(const Path& chip, bool cpu, Found& found) {
     if (cpu && is_whole_cpu(label)) found.cpu.push_back(file);
     if (cpu) found.any_cpu.push_back(file);
     const std::string words = lower_case(label);
-    if (words.find("inlet") != std::string::npos || words.find("ambient") != std::string::npos)
-      found.inlet.push_back(file);
+    if (contains(words, "inlet") || contains(words, "ambient")) found.inlet.push_back(file);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/random.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/nvml/fields.h"
 #include "triplepoint/telemetry/nvml/sensor.h"
@@ -253,8 +254,7 @@ TEST_CASE("a field that goes on failing is said once") {
     bench.at(1 + 0.1 * i);
   const auto troubles = bench.take_troubles();
   REQUIRE(troubles.size() == 1);
-  CHECK(troubles[0].find("memory_c of GPU 0 cannot be read (Unknown Error (999))") !=
-        std::string::npos);
+  CHECK(contains(troubles[0], "memory_c of GPU 0 cannot be read (Unknown Error (999))"));
 }
 
 TEST_CASE("a GPU that falls off the bus is said once, and the others go on") {
@@ -267,7 +267,7 @@ TEST_CASE("a GPU that falls off the bus is said once, and the others go on") {
   }
   const auto troubles = bench.take_troubles();
   REQUIRE(troubles.size() == 1);
-  CHECK(troubles[0].find("GPU 1 (0000:1b:00.0) is gone: GPU is lost (15)") != std::string::npos);
+  CHECK(contains(troubles[0], "GPU 1 (0000:1b:00.0) is gone: GPU is lost (15)"));
 }
 
 TEST_CASE("GPUs come back after a driver reset, and their counters go on where they stood") {
@@ -285,7 +285,7 @@ TEST_CASE("GPUs come back after a driver reset, and their counters go on where t
   auto troubles = bench.take_troubles();
   REQUIRE(troubles.size() == 4);
   CHECK(std::ranges::count_if(troubles, [](const std::string& sentence) {
-          return sentence.find(" is back after ") != std::string::npos;
+          return contains(sentence, " is back after ");
         }) == 2);
   // One GPU that is lost comes back under its own handle; the other one never stops.
   CHECK(bench.at(20.5).count({"energy_j", 0}) == 1);
@@ -323,8 +323,7 @@ TEST_CASE("no GPU at all is a driver with no devices, not an error") {
 }
 
 TEST_CASE("a library that is not there, or not NVML, is an error with a sentence") {
-  CHECK(Driver::open("libno-such-thing.so.1").error().what.find("libno-such-thing") !=
-        std::string::npos);
+  CHECK(contains(Driver::open("libno-such-thing.so.1").error().what, "libno-such-thing"));
   CHECK(Driver::open("libc.so.6").error().what == "libc.so.6 is not NVML (it lacks nvmlInit)");
   FakeNvml refusing("fail * init 9 0\n");
   CHECK(Driver::open(refusing.library()).error().what == "Driver Not Loaded (9)");
@@ -365,7 +364,7 @@ std::string full_of_sentinels(uint64_t seed) {
 
 /// Far above what the made-up GPU ever says, far below any sentinel.
 double highest_of(const std::string& signal) {
-  if (signal.find("utilization") != std::string::npos) return 1;
+  if (contains(signal, "utilization")) return 1;
   if (signal.ends_with("_w")) return 2000;
   if (signal.ends_with("_c")) return 200;
   return 4.2e9;

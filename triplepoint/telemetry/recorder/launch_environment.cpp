@@ -132,7 +132,7 @@ bool answers_to(const run::Device& device, const std::string& word) {
   if (word.empty()) return false;
   const std::string name = lower_case(word), pci = lower_case(device.pci);
   return (!device.uuid.empty() && lower_case(device.uuid).starts_with(name)) ||
-         (!pci.empty() && word.find(':') != std::string::npos && pci.ends_with(name));
+         (!pci.empty() && contains(word, ':') && pci.ends_with(name));
 }
 
 /// GPUs of different models, which CUDA by default numbers by speed and not as the driver does.

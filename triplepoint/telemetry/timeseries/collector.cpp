@@ -43,7 +43,7 @@ std::optional<int64_t> gpu_number(std::string_view id) {
 }
 
 bool is_bus_address(std::string_view id) {
-  return std::ranges::count(id, ':') >= 1 && id.find('.') != id.npos &&
+  return std::ranges::count(id, ':') >= 1 && contains(id, '.') &&
          id.find_first_not_of("0123456789abcdefABCDEF:.") == id.npos;
 }
 

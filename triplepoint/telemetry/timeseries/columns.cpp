@@ -323,7 +323,7 @@ std::optional<double> number_in(std::string_view cell, const Column& column, boo
     return as_real(bits);
   }
   std::string with_point;
-  if (decimal_comma && cell.find('.') == cell.npos && cell.find(',') != cell.npos) {
+  if (decimal_comma && !contains(cell, '.') && cell.find(',') != cell.npos) {
     with_point = cell;
     with_point[with_point.find(',')] = '.';
     cell = with_point;

@@ -78,12 +78,12 @@ Form form_of(std::string_view text) {
   const std::string_view start = trimmed(text.substr(0, 4096));
   if (start.starts_with('{') || start.starts_with('[')) {
     const std::string_view head = text.substr(0, sniffed);
-    if (head.find("traceEvents") != head.npos) return Form::none;
+    if (contains(head, "traceEvents")) return Form::none;
     for (const char* const word :
          {"\"resultType\"", "\"card0\"", "\"card1\"", "system.gpu.", "system/gpu.",
           "\"gfx_activity\"", "\"socket_power\"", "\"power_usage\"", "\"hotspot_temperature\"",
           "\"hotspot\"", "\"temperature.gpu\"", "\"power.draw\""})
-      if (head.find(word) != head.npos) return Form::json;
+      if (contains(head, word)) return Form::json;
     return Form::none;
   }
   const TableHead head = head_of(text);
@@ -141,7 +141,7 @@ class FileReader {
                         name_));
       if (const std::size_t dash = title.find(" - "); dash != title.npos && columns[i].gpu)
         runs.insert(head.titles[i].substr(0, dash));
-      if (columns[i].is == Is::unknown && title.find("time") != title.npos) times.insert(title);
+      if (columns[i].is == Is::unknown && contains(title, "time")) times.insert(title);
     }
     if (runs.size() > 1)
       return error(fmt::format("{}: columns of {} runs ({}); leave those of one", name_,
@@ -383,7 +383,7 @@ class FileReader {
   /// Of a path the end that is known: usage.gfx_activity.
   const Column& known_column(const std::string& path) {
     const auto [at, fresh] = titles_.try_emplace(path);
-    if (!fresh || path.find(".process.") != path.npos) return at->second;  // a process is no GPU
+    if (!fresh || contains(path, ".process.")) return at->second;  // a process is no GPU
     for (std::string_view title = path; at->second.is == Is::unknown;) {
       at->second = column_of(title);
       const std::size_t point = title.find('.');
@@ -484,7 +484,7 @@ std::string producer_of(Form form, std::string_view text) {
         std::pair("temperature.gpu", "nvidia-smi"), std::pair("power.draw", "nvidia-smi"),
         std::pair("clocks.", "nvidia-smi"), std::pair("# gpu", "nvidia-smi"),
         std::pair("#Date", "nvidia-smi")})
-    if (head.find(word) != head.npos) return name;
+    if (contains(head, word)) return name;
   return "another sampler";
 }
 

@@ -104,7 +104,7 @@ TableHead head_of(std::string_view text) {
   } else if (count(';') > 0 || count('\t') > 0) {
     head.form.separator = count(';') > 0 ? ';' : '\t';
     head.form.decimal_comma = head.form.separator == ';';
-  } else if (count(',') == 0 && titles.find("  ") != titles.npos) {
+  } else if (count(',') == 0 && contains(titles, "  ")) {
     head.form.separator = ' ';  // amd-smi monitor
   }
   split_cells(titles, head.form, cells);

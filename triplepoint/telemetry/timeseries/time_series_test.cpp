@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/scratch_folder.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/timeseries/collector.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
@@ -39,9 +40,8 @@ Values values_of(const run::Run& run, const char* signal, int32_t device) {
 }
 
 bool says(const run::Run& run, const std::string& words) {
-  return std::ranges::any_of(run.manifest.notes, [&](const std::string& note) {
-    return note.find(words) != std::string::npos;
-  });
+  return std::ranges::any_of(run.manifest.notes,
+                             [&](const std::string& note) { return contains(note, words); });
 }
 
 double seconds(const run::Series& series, std::size_t i) {
@@ -266,10 +266,10 @@ TEST_CASE("reasons are read as bits or as words") {
 
 TEST_CASE("of several sets of GPUs one has to be chosen, by a name that is there") {
   const std::string two = "snapshot_id,index,temp_c\na,0,60\nb,0,50\n";
-  CHECK(refusal(two).find("--row: a, b") != std::string::npos);
-  CHECK(refusal(two, {.row = "c"}).find("no rows of \"c\"") != std::string::npos);
+  CHECK(contains(refusal(two), "--row: a, b"));
+  CHECK(contains(refusal(two, {.row = "c"}), "no rows of \"c\""));
   CHECK(values_of(read(two, "gpus.csv", {.row = "b"}), "die_c", 0) == Values{50});
-  CHECK(refusal("60,61\n").find("a first line with titles is needed") != std::string::npos);
+  CHECK(contains(refusal("60,61\n"), "a first line with titles is needed"));
 }
 
 TEST_CASE(
@@ -319,8 +319,8 @@ TEST_CASE("a table of which no row is read is refused with the cause and an exam
         {"noon, 0, 600 W\n", "3 have a time that is not known"},
         {"2026/11/01 10:00:07, 0, 600,95 W\n", "if commas are decimal, separate the cells"}}) {
     const std::string said = refusal(titles + row + row + row);
-    CHECK(said.find(part) != std::string::npos);
-    CHECK(said.find(std::string(row).substr(0, 4)) != std::string::npos);
+    CHECK(contains(said, part));
+    CHECK(contains(said, std::string(row).substr(0, 4)));
   }
 }
 
@@ -411,10 +411,8 @@ TEST_CASE("tables of processes, of several runs and of unknown times are refused
   CHECK(refusal("\"Step\",\"a - system/gpu.0.powerWatts\",\"b - system/gpu.0.powerWatts\"\n"
                 "\"1\",\"650\",\"300\"\n")
             .find("2 runs (a, b)") != std::string::npos);
-  CHECK(refusal("elapsed_time_ms,gpu,power_w\n0,0,650\n500,0,651\n").find("elapsed_time_ms") !=
-        std::string::npos);
-  CHECK(refusal("timestamp,gpu_power_w\n1,4939\n2,6472\n3,6470\n").find("3 of 3 readings") !=
-        std::string::npos);
+  CHECK(contains(refusal("elapsed_time_ms,gpu,power_w\n0,0,650\n500,0,651\n"), "elapsed_time_ms"));
+  CHECK(contains(refusal("timestamp,gpu_power_w\n1,4939\n2,6472\n3,6470\n"), "3 of 3 readings"));
   const run::Run run = read(
       "timestamp_ns,gpu_id,power_mw\n1762000000100000000,0,650000\n"
       "1762000000600000000,0,651000\n");

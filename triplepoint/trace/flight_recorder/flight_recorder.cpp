@@ -81,8 +81,7 @@ std::string frame_of(JsonView frames) {
   std::vector<std::string> lines;
   frames.for_each([&](JsonView frame) {
     const std::string_view file = frame.at("filename").text();
-    if (file.empty() || lines.size() == most || file.find("/torch/") != std::string_view::npos)
-      return;
+    if (file.empty() || lines.size() == most || contains(file, "/torch/")) return;
     lines.push_back(fmt::format("{} ({}:{})", frame.at("name").text(),
                                 file.substr(file.rfind('/') + 1), frame.at("line").integer_or(0)));
   });
@@ -334,7 +333,7 @@ class Dump {
   static run::Communicator pair_of(const Entry& entry, const run::Communicator& group) {
     std::vector<int32_t> peers = numbers_in(entry.name);
     if (peers.size() != 2) return group;
-    const bool receives = entry.name.find("<-") != std::string::npos;
+    const bool receives = contains(entry.name, "<-");
     if (receives) std::swap(peers[0], peers[1]);
     for (int32_t& peer : peers)  // numbered inside the group
       if (as_size(peer) < group.ranks.size()) peer = group.ranks[as_size(peer)];
@@ -376,7 +375,7 @@ Result<Trace> read_json(Input& input, const ReadOptions& options) {
 }  // namespace
 
 bool looks_like_flight_recorder(std::string_view head) {
-  const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
+  const auto has = [&](std::string_view word) { return contains(head, word); };
   if (looks_like_pickle(head))
     return has("entries") || has("pg_config") || has("nccl_comm_state") || has("profiling_name");
   if (has("\"nccl_version\"") && has("\"pg_config\"")) return true;  // perhaps without entries

@@ -45,7 +45,7 @@ uint64_t key_of(std::string_view text, uint64_t salt) {
 
 /// A JSON string's text without its escapes; as it is where they are not valid.
 std::string unescaped(std::string_view raw) {
-  if (raw.find('\\') == std::string_view::npos) return std::string(raw);
+  if (!contains(raw, '\\')) return std::string(raw);
   JsonRecord record;
   const auto text = record.parse(fmt::format("[\"{}\"]", raw));
   return std::string(text ? text->at(size_t{0}).text() : raw);
@@ -390,8 +390,7 @@ void Collector::name_lane(const Event& event) {
   const int32_t lane = lane_of(like_host);
   if (timeline_.lanes.size() > before) {
     // Nothing ran there, or not yet; either way the name would be of no use.
-    if (event.label.find("stream") == std::string_view::npos)
-      timeline_.lanes.back().name = unescaped(event.label);
+    if (!contains(event.label, "stream")) timeline_.lanes.back().name = unescaped(event.label);
     return;
   }
   timeline_.lanes[as_size(lane)].name = unescaped(event.label);
@@ -408,8 +407,7 @@ void Collector::remember(const Event& event, int32_t lane) {
                       .external_id = event.external_id,
                       .call = call});
   } else if (event.category == Category::runtime && event.correlation >= 0 &&
-             (event.name.find("Launch") != std::string_view::npos ||
-              event.name.find("Memcpy") != std::string_view::npos)) {
+             (contains(event.name, "Launch") || contains(event.name, "Memcpy"))) {
     launches_.push_back({.lane = lane,
                          .correlation = event.correlation,
                          .external_id = event.external_id,

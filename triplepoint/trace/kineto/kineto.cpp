@@ -425,7 +425,7 @@ class Reading {
 bool looks_like_kineto(std::string_view head) {
   const size_t first = head.find_first_not_of(" \n\r\t");
   if (first == std::string_view::npos) return false;
-  const auto has = [&](std::string_view part) { return head.find(part) != std::string_view::npos; };
+  const auto has = [&](std::string_view part) { return contains(head, part); };
   if (head[first] == '[') return has("\"ph\"") && has("\"ts\"");
   return head[first] == '{' &&
          (has("\"traceEvents\"") || has("\"deviceProperties\"") || has("\"baseTimeNanoseconds\""));

@@ -61,7 +61,7 @@ std::string without_colours(std::string_view line) {
 
 Result<bool> for_each_line(Input& input, const std::function<void(std::string_view)>& visit) {
   const auto give = [&](std::string_view line) {
-    if (line.find('\x1b') == std::string_view::npos) return visit(line);
+    if (!contains(line, '\x1b')) return visit(line);
     visit(without_colours(line));
   };
   for (;;) {
@@ -107,7 +107,7 @@ std::optional<Stamp> stamp_of(std::string_view text) {
     return at > begin ? std::optional(value) : std::nullopt;
   };
   const auto part = [&](std::string_view before) {
-    while (at < text.size() && before.find(text[at]) != before.npos)
+    while (at < text.size() && contains(before, text[at]))
       ++at;
     return digits(2);
   };

@@ -77,8 +77,7 @@ std::optional<LoggedStep> read_nanotron(std::string_view text) {
   const size_t at = text.find("elapsed_time_per_iteration_ms");
   const size_t end = text.find_first_of("|\n", at);
   if (logged && logged->time && at < end)
-    if (text.substr(at, end - at).find('K') != std::string_view::npos)
-      logged->time = 1000 * *logged->time;
+    if (contains(text.substr(at, end - at), 'K')) logged->time = 1000 * *logged->time;
   return logged;
 }
 
@@ -141,7 +140,7 @@ class RunEnd {
   std::optional<LoggedStep> take(std::string_view text) {
     if (const auto clock = value_after(text, "train_runtime"); !clock.empty()) {
       const auto seconds = seconds_of_bar(clock.substr(0, clock.find('.')));
-      const bool is_clock = clock.find(':') != clock.npos && seconds;
+      const bool is_clock = contains(clock, ':') && seconds;
       seconds_ = is_clock ? std::optional(as_real(*seconds)) : leading_number(clock);
     }
     if (const auto rate = value_after(text, "train_steps_per_second"); !rate.empty())
@@ -287,17 +286,14 @@ class LogReader {
     }
     is_tensorboard_ = log_.steps.empty() && line.find(tensorboard_header) == 0;
     if (is_tensorboard_) return;
-    if (line.find("train_runtime") != line.npos ||
-        line.find("train_steps_per_second") != line.npos) {
+    if (contains(line, "train_runtime") || contains(line, "train_steps_per_second")) {
       if (const auto end = end_.take(line); end && (log_.framework.empty() || is_hugging_face()))
         keep(*end, hugging_face);
       return;
     }
     if (const auto step = composer_.take(line)) return keep(*step, composer);
     for (const Dialect& dialect : dialects) {
-      if (line.find(dialect.proof) == std::string_view::npos ||
-          line.find(dialect.marker) == std::string_view::npos)
-        continue;
+      if (!contains(line, dialect.proof) || !contains(line, dialect.marker)) continue;
       if (dialect.framework == own_loop || dialect.marker.empty()) {
         // Of whole lines, and only where the log is not of a tool that is known.
         const bool other = !log_.framework.empty() && log_.framework != dialect.framework;
@@ -354,7 +350,7 @@ class LogReader {
       const size_t next = find_marker(line, dialect.marker, at + 1);
       const std::string_view text =
           line.substr(at, next == std::string_view::npos ? next : next - at);
-      if (text.find(dialect.proof) != std::string_view::npos) {
+      if (contains(text, dialect.proof)) {
         if (auto step = dialect.read(text)) {
           step->at = last_stamp(line.substr(0, at));
           keep(*step, dialect);
@@ -526,8 +522,8 @@ std::string use_of_training_log(const std::string& file) {
 }
 
 bool looks_like_training_log(std::string_view head) {
-  if (head.find('\0') != std::string_view::npos) return false;
-  const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
+  if (contains(head, '\0')) return false;
+  const auto has = [&](std::string_view word) { return contains(head, word); };
   // JSON of whatever kind is none, though words of a loop may stand in it.
   const size_t first = head.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && (head[first] == '{' || head[first] == '[')) {

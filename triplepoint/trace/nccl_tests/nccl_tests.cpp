@@ -43,15 +43,13 @@ class OutputReader {
   explicit OutputReader(NcclTests& tests) : tests_(tests) {}
 
   void read(std::string_view line) {
-    if (line.find('{') != std::string_view::npos && read_json(line)) return;
+    if (contains(line, '{') && read_json(line)) return;
     // Pages on the web drop the # in front of titles.
     const size_t mark = line.find('#'), titles = std::min(line.find("size"), line.size());
     if (is_title(line)) return read_titles(line.substr(mark < titles ? mark + 1 : titles));
     find_operation(line);
-    if (line.find("Rank ") != std::string_view::npos &&
-        line.find(" device ") != std::string_view::npos)
-      return read_device(line);
-    if (line.find("Avg bus bandwidth") != std::string_view::npos) return end_program();
+    if (contains(line, "Rank ") && contains(line, " device ")) return read_device(line);
+    if (contains(line, "Avg bus bandwidth")) return end_program();
     if (!titles_.empty()) read_row(line);
   }
 
@@ -77,9 +75,7 @@ class OutputReader {
 
  private:
   static bool is_title(std::string_view line) {
-    return line.find("size") != std::string_view::npos &&
-           line.find("algbw") != std::string_view::npos &&
-           line.find("busbw") != std::string_view::npos;
+    return contains(line, "size") && contains(line, "algbw") && contains(line, "busbw");
   }
 
   void read_titles(std::string_view line) {
@@ -240,7 +236,7 @@ Result<NcclTests> parse_nccl_tests(Input& input) {
 }
 
 bool looks_like_nccl_tests(std::string_view head) {
-  const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
+  const auto has = [&](std::string_view word) { return contains(head, word); };
   return (has("algbw") && has("busbw") && has("size")) || (has("\"algBw\"") && has("\"busBw\"")) ||
          (has("\"alg_bw\"") && has("\"bus_bw\""));
 }

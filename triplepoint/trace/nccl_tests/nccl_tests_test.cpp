@@ -77,9 +77,9 @@ TEST_CASE("prefixed lines, other titles and JSON give the same rows") {
   for (const std::string& line : split(output(8, false), '\n')) {
     tagged += "[1,0]<stdout>:" + line + "\n";
     stamped += "0: launcher-x1 | " + line +
-               (line.find("algbw") != std::string::npos   ? "    i_min  timestamp"
-                : line.find("float") != std::string::npos ? "    1.5 2026-07-09 10:11:12"
-                                                          : "") +
+               (contains(line, "algbw")   ? "    i_min  timestamp"
+                : contains(line, "float") ? "    1.5 2026-07-09 10:11:12"
+                                          : "") +
                "\n";
   }
   for (size_t at = stamped.find(" time "); at != std::string::npos; at = stamped.find(" time ", at))

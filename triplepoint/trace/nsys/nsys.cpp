@@ -330,7 +330,7 @@ class NsysReader {
     if (!json) return range;
     json->for_each_member([&](std::string_view key, JsonView value) {
       const std::string small = lower_case(key);
-      const auto has = [&](std::string_view part) { return small.find(part) != std::string::npos; };
+      const auto has = [&](std::string_view part) { return contains(small, part); };
       if (has("size") && has("byte"))
         range.bytes = std::max(0., value.real_or(0));
       else if (has("ranks") && value.integer_or(-1) > 0 && value.integer_or(-1) < 1 << 20)
