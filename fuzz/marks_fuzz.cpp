@@ -2,11 +2,9 @@
 // A ring of marks: whatever the bytes, the reader ends, and what it yields makes sense.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include <unistd.h>
 

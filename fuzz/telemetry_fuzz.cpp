@@ -23,7 +23,6 @@
 #include "triplepoint/telemetry/live/view.h"
 #include "triplepoint/telemetry/nvml/sensor.h"
 #include "triplepoint/telemetry/open_file.h"
-#include "triplepoint/telemetry/sensor_opening.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
 
 using namespace triplepoint;

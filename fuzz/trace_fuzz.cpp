@@ -13,7 +13,6 @@
 #include "triplepoint/trace/nccl_tests/nccl_tests.h"
 #include "triplepoint/trace/nsys/nsys.h"
 #include "triplepoint/trace/rocprofiler/rocprofiler.h"
-#include "triplepoint/trace/timeline_testing.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The MICRO'25 paper's GPT3-175B configurations on 32 H200, ranked by the search's fidelity.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <string>
 

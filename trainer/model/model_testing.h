@@ -4,7 +4,6 @@
 #include <cmath>
 #include <deque>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -16,7 +15,6 @@
 #include "triplepoint/workload/rank_grid.h"
 
 #include "trainer/comm/comm_testing.h"
-#include "trainer/math/functors.h"
 #include "trainer/math/math.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/model/chunk.h"

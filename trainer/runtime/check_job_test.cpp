@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/runtime/check_job.h"
 
-#include <cmath>
 #include <limits>
 #include <string>
 

@@ -9,7 +9,6 @@
 #include <ctime>
 #include <limits>
 #include <new>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>

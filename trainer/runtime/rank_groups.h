@@ -8,13 +8,11 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/op.h"
 
 #include "triplepoint/workload/rank_grid.h"
 
 #include "trainer/comm/communicator.h"
-#include "trainer/model/chunk.h"
 
 namespace triplepoint::trainer {
 

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/statistics.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/advise/steer.h"
 

@@ -12,7 +12,6 @@
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/labels.h"

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +9,6 @@
 
 #include "triplepoint/app/recording.h"
 #include "triplepoint/flags/arguments.h"
-#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::app {
 

@@ -25,7 +25,6 @@
 #include "triplepoint/telemetry/recorder/launch_environment.h"
 #include "triplepoint/telemetry/recorder/node_gathering.h"
 #include "triplepoint/telemetry/recorder/recorder.h"
-#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::app {
 namespace {

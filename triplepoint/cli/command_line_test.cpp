@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/cli/command_line.h"
 
 #include <filesystem>
 #include <sstream>

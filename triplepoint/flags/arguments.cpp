@@ -2,7 +2,6 @@
 #include "triplepoint/flags/arguments.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/flags/bind.h"
 
-#include <fmt/format.h>
-
 namespace triplepoint::flags {
 
 Store into(std::string& target) {

@@ -2,9 +2,7 @@
 #include "triplepoint/flags/job_flags.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <vector>
 
 #include <fmt/format.h>
 

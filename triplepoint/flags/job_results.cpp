@@ -3,7 +3,6 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/results.h"

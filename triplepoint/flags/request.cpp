@@ -2,7 +2,6 @@
 #include "triplepoint/flags/request.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 

@@ -2,11 +2,9 @@
 #include "triplepoint/flags/shared_flags.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/text_parts.h"
 #include "triplepoint/base/unit_text.h"
@@ -14,7 +12,6 @@
 #include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/fault.h"
 
-#include "triplepoint/flags/bind.h"
 #include "triplepoint/sim/conditions.h"
 #include "triplepoint/sim/device_phase.h"
 #include "triplepoint/workload/model_flops.h"

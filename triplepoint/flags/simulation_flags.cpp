@@ -7,7 +7,6 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/flags/bind.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/sim/simulate.h"
 

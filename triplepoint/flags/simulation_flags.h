@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"

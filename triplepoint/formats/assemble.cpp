@@ -5,7 +5,6 @@
 #include <array>
 #include <iterator>
 #include <set>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>

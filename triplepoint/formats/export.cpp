@@ -9,8 +9,6 @@
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/spec/load.h"
-
 namespace triplepoint::formats {
 
 namespace {

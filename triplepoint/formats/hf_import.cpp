@@ -4,8 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <functional>
-#include <initializer_list>
 #include <tuple>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "triplepoint/formats/hf_keys.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include <fmt/format.h>

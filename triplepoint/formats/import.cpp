@@ -6,11 +6,9 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/store/store.h"

@@ -3,14 +3,11 @@
 
 #include <array>
 #include <cmath>
-#include <optional>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/quoting.h"
-
-#include "triplepoint/formats/export.h"
 
 namespace triplepoint::formats {
 namespace {

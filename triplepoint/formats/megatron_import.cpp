@@ -2,13 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <map>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/assemble.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
-#include <utility>
 
 #include <fmt/format.h>
 

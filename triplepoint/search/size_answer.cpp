@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <set>
 
 #include <fmt/format.h>
@@ -12,8 +11,6 @@
 
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/text_parts.h"
-
-#include "triplepoint/search/plan_answer.h"
 
 namespace triplepoint::search {
 namespace {

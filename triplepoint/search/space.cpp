@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "triplepoint/spec/job.h"
-#include "triplepoint/spec/names.h"
-
 namespace triplepoint::search {
 namespace {
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>

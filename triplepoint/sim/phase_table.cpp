@@ -18,7 +18,6 @@
 #include "triplepoint/sim/phase_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <span>
 #include <utility>

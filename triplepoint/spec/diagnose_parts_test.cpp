@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/spec/diagnose_parts.h"
 
-#include <cmath>
 #include <functional>
 #include <string>
 #include <tuple>

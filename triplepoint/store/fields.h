@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 
 #include "triplepoint/run/run.h"
 

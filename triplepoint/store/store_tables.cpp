@@ -5,9 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <tuple>
-#include <utility>
 
 namespace triplepoint::run {
 

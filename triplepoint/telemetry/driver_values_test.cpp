@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/telemetry/driver_values.h"
 
-#include <cmath>
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/telemetry/open_file.h"

@@ -4,14 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -20,7 +14,6 @@
 #include "triplepoint/telemetry/amd/sensor.h"
 #include "triplepoint/telemetry/nvml/sensor.h"
 #include "triplepoint/telemetry/open_file.h"
-#include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry {
 

@@ -6,11 +6,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <system_error>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <set>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>

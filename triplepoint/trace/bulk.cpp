@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <sys/mman.h>
 

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
-#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>

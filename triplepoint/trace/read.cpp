@@ -3,23 +3,17 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/trace/builder.h"
-#include "triplepoint/trace/bulk.h"
 #include "triplepoint/trace/chakra/chakra.h"
 #include "triplepoint/trace/flight_recorder/flight_recorder.h"
-#include "triplepoint/trace/input.h"
 #include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/logs/training_log.h"
 #include "triplepoint/trace/nccl_tests/nccl_tests.h"

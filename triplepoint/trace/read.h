@@ -2,13 +2,10 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/trace/input.h"

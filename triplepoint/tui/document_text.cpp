@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/tui/document_text.h"
 
-#include <fmt/format.h>
-
 namespace triplepoint::tui {
 namespace {
 

@@ -2,7 +2,6 @@
 #include "triplepoint/tui/run_text.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <string_view>
 #include <vector>
 
 #include "triplepoint/spec/job.h"

@@ -9,7 +9,6 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/result.h"
-#include "triplepoint/base/units.h"
 
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"

@@ -6,7 +6,6 @@
 
 #include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"
-#include "triplepoint/base/units.h"
 
 #include "triplepoint/spec/cluster.h"
 #include "triplepoint/spec/load.h"

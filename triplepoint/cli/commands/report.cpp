@@ -11,7 +11,6 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/pages/study_page.h"
 #include "triplepoint/system/process.h"
 

@@ -2,7 +2,6 @@
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "triplepoint/run/issued.h"

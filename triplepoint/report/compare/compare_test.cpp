@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/compare/compare.h"
 
-#include <cmath>
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/csv.h"

@@ -5,12 +5,8 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <tuple>
-#include <utility>
 
 #include <fmt/format.h>
-
-#include "triplepoint/telemetry/driver_values.h"
 
 namespace triplepoint::telemetry::amd {
 namespace {

@@ -12,7 +12,6 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/unit_text.h"
 
-#include "triplepoint/spec/load.h"
 #include "triplepoint/spec/table_writer.h"
 
 namespace triplepoint::telemetry {

@@ -10,7 +10,6 @@
 
 #include "triplepoint/telemetry/recorder/launch_environment.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
-#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry {
 

@@ -2,7 +2,6 @@
 #include "triplepoint/telemetry/energy/energy.h"
 
 #include <cmath>
-#include <functional>
 
 #include <doctest/doctest.h>
 

@@ -6,14 +6,10 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <string_view>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
-
-#include "triplepoint/telemetry/live/snapshot.h"
 
 namespace triplepoint::telemetry {
 namespace {

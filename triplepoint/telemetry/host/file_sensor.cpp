@@ -2,15 +2,11 @@
 #include "triplepoint/telemetry/host/file_sensor.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
-
-#include "triplepoint/telemetry/open_file.h"
 
 namespace triplepoint::telemetry::host {
 namespace {

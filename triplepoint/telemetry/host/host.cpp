@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/host/file_sensor.h"

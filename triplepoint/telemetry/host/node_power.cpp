@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <system_error>
 #include <utility>
 
 #include <fcntl.h>

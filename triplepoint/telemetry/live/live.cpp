@@ -5,8 +5,6 @@
 #include <ctime>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/run/throttle_reasons.h"

@@ -10,6 +10,7 @@
 
 #include "triplepoint/telemetry/live/snapshot.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
+#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <string_view>
 
 #include <fmt/format.h>
 

@@ -8,12 +8,10 @@
 #include <vector>
 
 #include "triplepoint/base/json_fwd.h"
-#include "triplepoint/base/result.h"
 
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/telemetry/sensor.h"
-#include "triplepoint/telemetry/sensor_opening.h"
 
 namespace triplepoint::telemetry {
 

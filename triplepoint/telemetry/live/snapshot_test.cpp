@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/telemetry/live/snapshot.h"
 
-#include <algorithm>
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/csv.h"

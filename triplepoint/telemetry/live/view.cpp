@@ -7,8 +7,6 @@
 
 #include "triplepoint/run/throttle_reasons.h"
 
-#include "triplepoint/telemetry/live/snapshot.h"
-
 namespace triplepoint::telemetry {
 namespace {
 

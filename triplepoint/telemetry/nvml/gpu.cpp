@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/nvml/fields.h"
 
 namespace triplepoint::telemetry::nvml {

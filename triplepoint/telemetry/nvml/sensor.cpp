@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,7 +11,6 @@
 
 #include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/nvml/gpu.h"
-#include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry::nvml {
 namespace {

@@ -2,9 +2,7 @@
 #include "triplepoint/telemetry/recorder/child_process.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <set>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <span>
 
@@ -13,8 +12,6 @@
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/run/throttle_reasons.h"
-
-#include "triplepoint/telemetry/energy/energy.h"
 
 namespace triplepoint::telemetry {
 

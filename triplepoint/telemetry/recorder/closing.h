@@ -8,7 +8,6 @@
 
 #include "triplepoint/store/growing_run.h"
 #include "triplepoint/telemetry/energy/energy.h"
-#include "triplepoint/telemetry/sampler/sampler.h"
 
 namespace triplepoint::telemetry {
 

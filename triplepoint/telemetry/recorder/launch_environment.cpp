@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <optional>
 
 #include <fmt/format.h>
 #include <unistd.h>

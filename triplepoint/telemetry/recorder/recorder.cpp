@@ -5,15 +5,9 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <map>
-#include <set>
-#include <utility>
 
 #include <fmt/format.h>
 
-#include "triplepoint/base/files.h"
-
-#include "triplepoint/telemetry/recorder/marks_to_run.h"
 #include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry {

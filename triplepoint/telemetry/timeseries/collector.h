@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/result.h"
 
 #include "triplepoint/run/run.h"
 

@@ -8,7 +8,6 @@
 #include <optional>
 #include <queue>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <variant>
 

@@ -2,13 +2,9 @@
 #include "triplepoint/trace/kineto/collector.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <limits>
-#include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>

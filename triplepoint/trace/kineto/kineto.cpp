@@ -4,17 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <limits>
 #include <set>
-#include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/kineto/collector.h"
 #include "triplepoint/trace/kineto/event.h"
 #include "triplepoint/trace/kineto/json_scan.h"

@@ -3,13 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <fmt/format.h>
