@@ -15,7 +15,11 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
 
-#include "tests/physics/loop.h"
+#include "triplepoint/clock/governor.h"
+#include "triplepoint/power/power.h"
+#include "triplepoint/thermal/chassis.h"
+
+#include "tests/physics/shipped.h"
 
 namespace triplepoint {
 namespace {

@@ -224,6 +224,36 @@ void set_own_air(spec::Job& job) {
       slot.upstream_heating.clear();
 }
 
+TEST_CASE("without leakage a hotter room makes dies hotter by the same amount and nothing else") {
+  spec::Job cool = job_on("hgx-h200");
+  set_full_fans(cool);
+  cool.cluster.gpu.power->leakage = Watts();
+  cool.environment.ambient = Celsius(25);
+  spec::Job warm = cool;
+  warm.environment.ambient = Celsius(33);
+  const run::Run a = simulate(cool, {.timeline = false}), b = simulate(warm, {.timeline = false});
+  for (size_t d = 0; d < a.summaries.size(); ++d) {
+    CHECK(*b.summaries[d].die_mean_c - *a.summaries[d].die_mean_c == Approx(8));
+    CHECK(*b.summaries[d].power_mean_w == Approx(*a.summaries[d].power_mean_w));
+  }
+}
+
+TEST_CASE("a leaky or hungry board is slower at the same limit, not more expensive") {
+  spec::Job job = job_on("hgx-h200");
+  job.environment.power_limit = 0.7 * *job.cluster.gpu.tdp;
+  job.cluster.gpu.variability = {};
+  const auto solved = [&](const power::BoardFactors& third) {
+    StepModel model(job);
+    model.hardware.boards[2] = third;
+    ClusterHeat heat(model.job, model.hardware);
+    heat.set_conditions(model.conditions());
+    return solve_steady_state(model, heat);
+  };
+  const CoupledStep typical = solved({}), odd = solved({.dynamic_energy = 1.05, .leakage = 1.5});
+  CHECK(odd.timeline.step_time > typical.timeline.step_time);
+  CHECK(mean_powers(odd.accounted.devices)[2] <= job.power_limit());
+}
+
 TEST_CASE("a worse heat path of one GPU never makes a job faster") {
   check_ladder(
       {1, 1.5, 1.9, 2, 2.5, 3, 4, 5, 6},
