@@ -358,15 +358,7 @@ std::optional<double> reading(const ThermalSample& sample, ThermalSign sign) {
 }
 
 const char* name_of(ThermalSign sign) {
-  switch (sign) {
-    case ThermalSign::temperature:
-      return "temperature";
-    case ThermalSign::clock:
-      return "clock";
-    case ThermalSign::throttling:
-      return "throttling";
-  }
-  return "";
+  return word_for<ThermalSign::throttling>({"temperature", "clock", "throttling"}, sign);
 }
 
 std::vector<ThermalSample> mean_samples(const std::vector<ThermalSample>& samples) {

@@ -18,15 +18,8 @@ bool has_uneven_layers(const spec::Plan& plan) {
 }
 
 const char* records_label(spec::RecordLayout layout) {
-  switch (layout) {
-    case spec::RecordLayout::padded:
-      return "padded records";
-    case spec::RecordLayout::longest:
-      return "records padded to the longest";
-    case spec::RecordLayout::packed:
-      return "packed records";
-  }
-  return "";
+  return word_for<spec::RecordLayout::packed>(
+      {"padded records", "records padded to the longest", "packed records"}, layout);
 }
 
 /// "sends of 1 MB over 4 NICs"; "default sends" where nothing is asked.

@@ -327,17 +327,7 @@ std::optional<Extremes> extremes_of(const Plot& plot) {
 namespace {
 
 const char* style_of(Curve::Is is) {
-  switch (is) {
-    case Curve::Is::single:
-      return "single";
-    case Curve::Is::mean:
-      return "mean";
-    case Curve::Is::lowest:
-      return "low";
-    case Curve::Is::highest:
-      return "high";
-  }
-  return "";
+  return word_for<Curve::Is::highest>({"single", "mean", "low", "high"}, is);
 }
 
 Json curve_json(const Curve& curve) {

@@ -96,20 +96,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const run::Run& run
 // ---- reference
 
 std::string_view json_type(Type type) {
-  switch (type) {
-    case Type::text:
-      return "string";
-    case Type::count:
-      return "integer";
-    case Type::number:
-      return "number";
-    case Type::truth:
-      return "boolean";
-    case Type::per_gpu:
-    case Type::object:
-      return "";
-  }
-  return "";
+  return word_for<Type::object>({"string", "integer", "number", "boolean", "", ""}, type);
 }
 
 std::string sentence_of(const Quantity& quantity) {

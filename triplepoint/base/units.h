@@ -17,6 +17,13 @@ constexpr double as_real(T number) {
   return static_cast<double>(number);
 }
 
+/// The word of an enumerator. One for each, in the enum's order; the last one has to be `last`'s.
+template <auto last, std::size_t N>
+constexpr const char* word_for(const char* const (&words)[N], decltype(last) value) {
+  static_assert(N == as_size(last) + 1);
+  return as_size(value) < N ? words[as_size(value)] : "";
+}
+
 /// What a number measures, as powers of second, joule, byte, flop, kelvin and metre.
 struct Dim {
   int time = 0, energy = 0, data = 0, work = 0, heat = 0, length = 0;

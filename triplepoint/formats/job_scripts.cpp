@@ -211,17 +211,8 @@ std::optional<Flavor> flavor_of(const spec::Model& model) {
 }
 
 std::string_view schedule_name(const spec::Plan& plan) {
-  switch (plan.schedule) {
-    case spec::Schedule::gpipe:
-      return "GPipe";
-    case spec::Schedule::one_f_one_b:
-      return "1F1B";
-    case spec::Schedule::interleaved:
-      return "Interleaved1F1B";
-    case spec::Schedule::zero_bubble:
-      return "InterleavedZeroBubble";
-  }
-  return "1F1B";
+  return word_for<spec::Schedule::zero_bubble>(
+      {"GPipe", "1F1B", "Interleaved1F1B", "InterleavedZeroBubble"}, plan.schedule);
 }
 
 std::vector<std::string> unsupported_by_torchtitan(const spec::Job& job) {

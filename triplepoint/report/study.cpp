@@ -12,17 +12,7 @@
 namespace triplepoint::report {
 
 std::string_view name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::ok:
-      return "ok";
-    case Verdict::oom:
-      return "oom";
-    case Verdict::shutdown:
-      return "shutdown";
-    case Verdict::invalid:
-      return "invalid";
-  }
-  return "";
+  return word_for<Verdict::invalid>({"ok", "oom", "shutdown", "invalid"}, verdict);
 }
 
 StudyRow invalid_row(const spec::StudyJob& job) {

@@ -81,40 +81,20 @@ Bytes MemoryUse::total() const {
 }
 
 std::string_view name_of(Origin origin) {
-  switch (origin) {
-    case Origin::simulated:
-      return "simulated";
-    case Origin::measured:
-      return "measured";
-    case Origin::imported:
-      return "imported";
-  }
-  return "unknown";
+  return word_for<Origin::imported>({"simulated", "measured", "imported"}, origin);
 }
 
 std::string_view name_of(Fidelity fidelity) {
-  switch (fidelity) {
-    case Fidelity::steady_state:
-      return "steady state";
-    case Fidelity::step:
-      return "step";
-    case Fidelity::transient:
-      return "transient";
-    case Fidelity::real:
-      return "real";
-  }
-  return "unknown";
+  return word_for<Fidelity::real>({"step", "steady state", "transient", "real"}, fidelity);
 }
 
 std::string_view name_of(Scope scope) {
-  constexpr std::string_view names[] = {"gpu",  "memory", "module", "package", "dram",
-                                        "core", "nic",    "host",   "node"};
-  return names[as_size(scope)];
+  return word_for<Scope::node>(
+      {"gpu", "memory", "module", "package", "dram", "core", "nic", "host", "node"}, scope);
 }
 
 std::string_view name_of(ReadingKind kind) {
-  constexpr std::string_view names[] = {"instant", "average", "counter", "bits"};
-  return names[as_size(kind)];
+  return word_for<ReadingKind::bits>({"instant", "average", "counter", "bits"}, kind);
 }
 
 const Series* find_series(const Run& run, std::string_view signal, int32_t device, bool of_node) {

@@ -94,29 +94,11 @@ Loss largest_loss(const Finalist& plan, const Finalist& against) {
 }
 
 std::string_view reason_of(Term term) {
-  switch (term) {
-    case Term::compute:
-      return "slower kernels";
-    case Term::recompute:
-      return "recomputation";
-    case Term::exposed:
-      return "exposed communication";
-    case Term::launch:
-      return "launch";
-    case Term::throttling:
-      return "throttling";
-    case Term::sends:
-      return "exposed communication (pipeline)";
-    case Term::bubble:
-      return "bubble";
-    case Term::data_sync:
-      return "exposed communication (data)";
-    case Term::optimizer:
-      return "optimizer";
-    case Term::overhead:
-      return "overhead";
-  }
-  return "";
+  return word_for<Term::overhead>(
+      {"slower kernels", "recomputation", "exposed communication", "launch", "throttling",
+       "exposed communication (pipeline)", "bubble", "exposed communication (data)", "optimizer",
+       "overhead"},
+      term);
 }
 
 void mark_front(std::vector<Finalist>& plans) {

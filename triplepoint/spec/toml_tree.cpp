@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "triplepoint/base/units.h"
+
 namespace triplepoint::spec {
 namespace {
 
@@ -155,21 +157,8 @@ Result<TomlValue> parse_toml(std::string_view text, const std::string& file) {
 }
 
 std::string_view describe(Kind kind) {
-  switch (kind) {
-    case Kind::table:
-      return "a table";
-    case Kind::array:
-      return "a list";
-    case Kind::text:
-      return "a text";
-    case Kind::integer:
-      return "a whole number";
-    case Kind::number:
-      return "a number";
-    case Kind::truth:
-      return "true or false";
-  }
-  return "a value";
+  return word_for<Kind::truth>(
+      {"a table", "a list", "a text", "a whole number", "a number", "true or false"}, kind);
 }
 
 }  // namespace triplepoint::spec

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "triplepoint/base/text.h"
+#include "triplepoint/base/units.h"
 
 namespace triplepoint::tui {
 namespace {
@@ -45,21 +46,8 @@ bool knows_unicode() {
 }
 
 const char* escape_code(Style style) {
-  switch (style) {
-    case Style::plain:
-      return "";
-    case Style::bold:
-      return "\033[1m";
-    case Style::dim:
-      return "\033[2m";
-    case Style::good:
-      return "\033[32m";
-    case Style::warning:
-      return "\033[33m";
-    case Style::bad:
-      return "\033[31m";
-  }
-  return "";
+  return word_for<Style::bad>({"", "\033[1m", "\033[2m", "\033[32m", "\033[33m", "\033[31m"},
+                              style);
 }
 
 /// Length of the control character that the text begins with; 0: none. U+0080 to U+009F are control

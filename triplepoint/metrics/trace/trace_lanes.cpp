@@ -12,15 +12,7 @@ namespace triplepoint::metrics {
 namespace {
 
 std::string_view name_of(run::Stream stream) {
-  switch (stream) {
-    case run::Stream::compute:
-      return "compute";
-    case run::Stream::communication:
-      return "communication";
-    case run::Stream::host:
-      return "host";
-  }
-  return "";
+  return word_for<run::Stream::host>({"compute", "communication", "host"}, stream);
 }
 
 /// Rank first; spans without a lane stand behind those with one.

@@ -345,17 +345,7 @@ Json terms_json(const std::vector<Term>& terms) {
 }
 
 const char* name_of(Evidence::Form form) {
-  switch (form) {
-    case Evidence::Form::value:
-      return "value";
-    case Evidence::Form::more:
-      return "more";
-    case Evidence::Form::less:
-      return "less";
-    case Evidence::Form::difference:
-      return "difference";
-  }
-  return "";
+  return word_for<Evidence::Form::difference>({"value", "more", "less", "difference"}, form);
 }
 
 Json sentence_json(const Finding& finding) {

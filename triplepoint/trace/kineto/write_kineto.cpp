@@ -31,21 +31,9 @@ std::string quoted(const std::string& text) {
 
 /// As the profiler's own names: "allreduce", "_allgather_base", ...
 const char* profiler_name(spec::Collective collective) {
-  switch (collective) {
-    case spec::Collective::all_reduce:
-      return "allreduce";
-    case spec::Collective::all_gather:
-      return "_allgather_base";
-    case spec::Collective::reduce_scatter:
-      return "_reduce_scatter_base";
-    case spec::Collective::all_to_all:
-      return "all_to_allv";
-    case spec::Collective::broadcast:
-      return "broadcast";
-    case spec::Collective::send_recv:
-      return "send";
-  }
-  return "";
+  return word_for<spec::Collective::send_recv>(
+      {"allreduce", "_allgather_base", "_reduce_scatter_base", "all_to_allv", "broadcast", "send"},
+      collective);
 }
 
 /// A type of elements of this size.
