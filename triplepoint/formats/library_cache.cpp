@@ -21,7 +21,6 @@ constexpr std::string_view assumed_cluster = "hgx-h200";
 
 /// "h200", "mi250", "nvl72": what tells machines apart in names, unlike "sweep" or "5".
 bool names_hardware(std::string_view word) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   return std::ranges::any_of(word, is_digit) && !std::ranges::all_of(word, is_digit);
 }
 

@@ -178,11 +178,6 @@ double narrow_speed(const spec::Gpu& gpu, const spec::Op& op) {
   return std::cbrt((1 + softmax) / (std::pow(products, 3) + softmax));
 }
 
-bool multiplies_matrices(OpClass op_class) {
-  return op_class == OpClass::gemm || op_class == OpClass::grouped_gemm ||
-         op_class == OpClass::attention;
-}
-
 bool looks_back_a_window(const spec::AttentionShape& shape) {
   return shape.causal && shape.window > 0 && shape.window < shape.key_length;
 }
@@ -299,7 +294,7 @@ KernelTime kernel_time(const spec::Gpu& gpu, const spec::Op& op) {
                   .start = launches * kernels.kernel_start};
   if (op.op_class == OpClass::attention)
     time.start = launches * kernels.attention_start + around_the_backward(gpu, op);
-  if (multiplies_matrices(op.op_class)) {
+  if (op.is_matrix_work()) {
     time.compute = op.flops / (*gpu.peak(rated_precision(op)) * compute_share(gpu, op));
     return time;
   }

@@ -10,10 +10,6 @@ namespace triplepoint::run {
 
 namespace {
 
-const auto by_rank_and_begin = [](const auto& a, const auto& b) {
-  return std::pair(a.rank, a.begin) < std::pair(b.rank, b.begin);
-};
-
 std::optional<std::string> find_fault(const std::vector<Span>& spans, size_t num_types) {
   for (size_t i = 0; i < spans.size(); ++i) {
     const Span& span = spans[i];

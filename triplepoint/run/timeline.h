@@ -151,6 +151,11 @@ void for_each_span(const Timeline&, int32_t rank, Visit&& visit);
 /// The same timeline with every instance expanded. Details are kept only if there was none.
 Timeline expand(const Timeline&);
 
+/// The order of spans and instances.
+inline constexpr auto by_rank_and_begin = [](const auto& a, const auto& b) {
+  return std::pair(a.rank, a.begin) < std::pair(b.rank, b.begin);
+};
+
 /// Sorts spans (with their details) and instances by (rank, begin); equal ones keep their order.
 /// Producers call it once at the end.
 void sort(Timeline&);

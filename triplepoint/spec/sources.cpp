@@ -61,10 +61,6 @@ std::optional<std::size_t> coverage(std::string_view pattern, std::string_view l
   return pattern.size();
 }
 
-tl::unexpected<Error> problem_at(const std::string& file, int line, const std::string& what) {
-  return error(fmt::format("{}:{}: {}", file, line, what));
-}
-
 Result<std::vector<SourceAtLine>> read_sources(const TomlValue& root, const std::string& file) {
   std::vector<SourceAtLine> sources;
   const TomlValue* tables = root.find("source");
@@ -76,9 +72,9 @@ Result<std::vector<SourceAtLine>> read_sources(const TomlValue& root, const std:
     SourceAtLine& read = sources.emplace_back(SourceAtLine{{}, table.line});
     TPT_TRY(read_value(scope, table, read.source));
     if (read.source.cite.empty())
-      return problem_at(file, table.line,
-                        "a [[source]] with an empty cite (it says where numbers come from); name "
-                        "the data sheet, measurement or reason");
+      return error_at(file, table.line,
+                      "a [[source]] with an empty cite (it says where numbers come from); name "
+                      "the data sheet, measurement or reason");
   }
   return sources;
 }
@@ -105,9 +101,9 @@ Result<void> every_key_is_there(const std::vector<SourceAtLine>& sources,
       const bool used = std::ranges::any_of(
           leaves, [&](const Leaf& leaf) { return coverage(key, leaf.key).has_value(); });
       if (!used)
-        return problem_at(file, each.line,
-                          fmt::format("source for '{}' (this file has no such number); {}", key,
-                                      did_you_mean(key, known)));
+        return error_at(file, each.line,
+                        fmt::format("source for '{}' (this file has no such number); {}", key,
+                                    did_you_mean(key, known)));
     }
   return {};
 }

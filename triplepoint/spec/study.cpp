@@ -27,15 +27,9 @@ bool is_job_key(const std::string& key) {
   return std::ranges::find(study_job_keys(), key) != study_job_keys().end();
 }
 
-TomlValue* find_entry(TomlValue& table, std::string_view key) {
-  for (TomlEntry& entry : table.entries)
-    if (entry.key == key) return &entry.value;
-  return nullptr;
-}
-
 /// Later values replace earlier ones; tables are merged key by key.
 void merge_entry(TomlValue& into, const std::string& key, const TomlValue& value) {
-  TomlValue* present = find_entry(into, key);
+  TomlValue* present = into.find(key);
   if (present == nullptr) {
     into.entries.push_back({key, value});
   } else if (present->is(Kind::table) && value.is(Kind::table)) {
@@ -269,7 +263,7 @@ class StudyReader {
       if (entry.key != "axis" && entry.key != "diagnosis")
         merge_fragment_entry(base, entry.key, entry.value);
     take_list_axes(base, axes);
-    if (TomlValue* plan = find_entry(base, "plan")) take_list_axes(*plan, axes);
+    if (TomlValue* plan = base.find("plan")) take_list_axes(*plan, axes);
     return expand_axes(base, axes, table.find("diagnosis"));
   }
 

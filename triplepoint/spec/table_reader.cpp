@@ -6,6 +6,8 @@
 #include <iterator>
 #include <limits>
 
+#include "triplepoint/base/unit_text.h"
+
 #include "triplepoint/spec/job.h"
 
 namespace triplepoint::spec {
@@ -266,14 +268,8 @@ TomlValue list_value(std::string_view inside, int line) {
   return list;
 }
 
-TomlValue* find(TomlValue& table, std::string_view key) {
-  for (TomlEntry& entry : table.entries)
-    if (entry.key == key) return &entry.value;
-  return nullptr;
-}
-
 void set_here(TomlValue& table, std::string_view key, TomlValue value) {
-  TomlValue* const known = find(table, key);
+  TomlValue* const known = table.find(key);
   if (known == nullptr)
     table.entries.push_back({std::string(key), std::move(value)});
   else if (known->is(Kind::table))
@@ -284,7 +280,7 @@ void set_here(TomlValue& table, std::string_view key, TomlValue value) {
 
 /// The table of this key; a name that stands there becomes its base.
 TomlValue& table_at(TomlValue& parent, std::string_view key, int line) {
-  TomlValue* known = find(parent, key);
+  TomlValue* known = parent.find(key);
   if (known == nullptr) known = &parent.entries.emplace_back(TomlEntry{std::string(key), {}}).value;
   if (!known->is(Kind::table)) {
     TomlValue table;

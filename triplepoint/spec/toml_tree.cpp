@@ -115,9 +115,16 @@ int line_of_deep_key(std::string_view text) {
 }  // namespace
 
 const TomlValue* TomlValue::find(std::string_view key) const {
-  for (const TomlEntry& entry : entries)
-    if (entry.key == key) return &entry.value;
-  return nullptr;
+  const auto found = std::ranges::find(entries, key, &TomlEntry::key);
+  return found == entries.end() ? nullptr : &found->value;
+}
+
+TomlValue* TomlValue::find(std::string_view key) {
+  return const_cast<TomlValue*>(std::as_const(*this).find(key));
+}
+
+tl::unexpected<Error> error_at(const std::string& file, int line, const std::string& what) {
+  return error(fmt::format("{}:{}: {}", file, line, what));
 }
 
 namespace {

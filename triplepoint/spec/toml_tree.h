@@ -26,6 +26,7 @@ struct TomlValue {
 
   bool is(Kind other) const { return kind == other; }
   const TomlValue* find(std::string_view key) const;
+  TomlValue* find(std::string_view key);
 };
 
 struct TomlEntry {
@@ -38,5 +39,8 @@ Result<TomlValue> parse_toml(std::string_view text, const std::string& file);
 
 /// What a value is, for messages: "a table", "a text".
 std::string_view describe(TomlValue::Kind);
+
+/// "file:line: what".
+tl::unexpected<Error> error_at(const std::string& file, int line, const std::string& what);
 
 }  // namespace triplepoint::spec

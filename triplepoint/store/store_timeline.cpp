@@ -238,12 +238,6 @@ Result<bool> write_patterns(const Database& database, ColumnWriter& writer,
   return true;
 }
 
-bool is_sorted_by_rank_and_begin(const std::vector<Span>& spans) {
-  return std::ranges::is_sorted(spans, [](const Span& a, const Span& b) {
-    return std::pair(a.rank, a.begin) < std::pair(b.rank, b.begin);
-  });
-}
-
 /// Whether its length and repetitions are possible.
 bool is_possible(const PieceRow& piece) {
   constexpr double longest_s = 1e9;
@@ -307,7 +301,7 @@ Result<bool> read_timeline(const Database& database, ColumnReader& reader, Timel
   timeline.instances = TPT_TRY(read_items<PatternInstance>(reader, "instance"));
   TPT_TRY(read_timeline_details(database, reader, timeline));
   // A recorder writes spans as they end.
-  if (!is_sorted_by_rank_and_begin(timeline.spans)) sort(timeline);
+  if (!std::ranges::is_sorted(timeline.spans, by_rank_and_begin)) sort(timeline);
   if (const auto fault = find_fault(timeline)) return damaged(database, *fault);
   return true;
 }

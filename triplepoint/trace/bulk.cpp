@@ -45,10 +45,7 @@ void rearrange(std::vector<Item>& items, const std::vector<uint32_t>& order) {
 
 void sort_spans(run::Timeline& timeline) {
   std::vector<run::Span>& spans = timeline.spans;
-  const auto by_rank_and_begin = [](const run::Span& a, const run::Span& b) {
-    return std::pair(a.rank, a.begin) < std::pair(b.rank, b.begin);
-  };
-  if (std::ranges::is_sorted(spans, by_rank_and_begin)) return;
+  if (std::ranges::is_sorted(spans, run::by_rank_and_begin)) return;
   if (spans.size() > UINT32_MAX) return run::sort(timeline);
   const std::vector<uint32_t> order = order_of(spans);
   rearrange(spans, order);

@@ -380,21 +380,13 @@ namespace {
 
 using spec::TomlValue;
 
-tl::unexpected<Error> wrong(const std::string& file, int line, const std::string& what) {
-  return error(fmt::format("{}:{}: {}", file, line, what));
-}
-
 Result<std::vector<std::string>> words_of(const TomlValue& value, const std::string& file) {
   std::vector<std::string> words;
   for (const TomlValue& item : value.items) {
     if (!item.is(TomlValue::Kind::text) || item.text.empty())
-      return wrong(file, value.line,
-                   "a part of a name must be text that is not empty; write \"nccl\"");
-    std::string word = item.text;
-    std::transform(word.begin(), word.end(), word.begin(), [](char c) {
-      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
-    words.push_back(std::move(word));
+      return spec::error_at(file, value.line,
+                            "a part of a name must be text that is not empty; write \"nccl\"");
+    words.push_back(lower_case(item.text));
   }
   return words;
 }
@@ -402,9 +394,9 @@ Result<std::vector<std::string>> words_of(const TomlValue& value, const std::str
 Result<metrics::KernelLabel> label_in(const TomlValue& value, const std::string& file) {
   const auto label = metrics::kernel_label(value.text);
   if (!label)
-    return wrong(file, value.line,
-                 fmt::format("no kernel class is called \"{}\"; {}", value.text,
-                             did_you_mean(value.text, metrics::kernel_label_words())));
+    return spec::error_at(file, value.line,
+                          fmt::format("no kernel class is called \"{}\"; {}", value.text,
+                                      did_you_mean(value.text, metrics::kernel_label_words())));
   return *label;
 }
 
@@ -412,10 +404,11 @@ Result<std::regex> regex_in(const TomlValue& value, const std::string& file) {
   try {
     return std::regex(value.text, std::regex::icase | std::regex::optimize);
   } catch (const std::regex_error&) {
-    return wrong(file, value.line,
-                 fmt::format("\"{}\" is no regular expression (ECMAScript); backslashes need "
-                             "single quotes around the text",
-                             value.text));
+    return spec::error_at(
+        file, value.line,
+        fmt::format("\"{}\" is no regular expression (ECMAScript); backslashes need "
+                    "single quotes around the text",
+                    value.text));
   }
 }
 
@@ -433,11 +426,13 @@ Result<metrics::KernelRule> rule_in(const TomlValue& table, const std::string& f
     } else if (entry.key == "regex") {
       rule.pattern = TPT_TRY(regex_in(entry.value, file));
     } else {
-      return wrong(file, entry.value.line,
-                   fmt::format("unknown key \"{}\"; a rule has class, all, any, regex", entry.key));
+      return spec::error_at(
+          file, entry.value.line,
+          fmt::format("unknown key \"{}\"; a rule has class, all, any, regex", entry.key));
     }
   }
-  if (!has_class) return wrong(file, table.line, "a rule without a class; add class = \"compute\"");
+  if (!has_class)
+    return spec::error_at(file, table.line, "a rule without a class; add class = \"compute\"");
   return rule;
 }
 
@@ -451,9 +446,10 @@ Result<metrics::KernelRuleSet> parse_rules(const std::string& text, const std::s
     } else if (entry.key == "otherwise") {
       set.otherwise = TPT_TRY(label_in(entry.value, file));
     } else if (entry.key != "about") {
-      return wrong(file, entry.value.line,
-                   fmt::format("unknown key \"{}\"; a rule file has about, otherwise and [[rule]]",
-                               entry.key));
+      return spec::error_at(
+          file, entry.value.line,
+          fmt::format("unknown key \"{}\"; a rule file has about, otherwise and [[rule]]",
+                      entry.key));
     }
   }
   if (set.rules.empty() && !set.otherwise)

@@ -27,10 +27,6 @@ std::vector<const StudyRow*> rows_with_both(const Group& group) {
   return rows;
 }
 
-bool is_in(const std::vector<const StudyRow*>& rows, const StudyRow* row) {
-  return std::ranges::find(rows, row) != rows.end();
-}
-
 std::string title_of(const std::vector<const StudyRow*>& front) {
   const StudyRow &fast = *front.front(), &thrifty = *front.back();
   if (front.size() == 1) return "Speed against energy: " + full_label(fast) + " is best in both";
@@ -69,7 +65,7 @@ std::optional<Figure> pareto_figure(const Group& group) {
   DataTable table{
       {"job", "tokens/s", scope + " J/token", "peak die temperature (°C)", "on the front"}, {}};
   for (const StudyRow* row : rows) {
-    const bool on_front = is_in(front, row);
+    const bool on_front = std::ranges::find(front, row) != front.end();
     const std::string x = significant(number_at(*row, energy)),
                       y = significant(number_at(*row, speed), 4);
     const auto hot = number_at(*row, heat);

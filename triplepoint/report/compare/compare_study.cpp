@@ -12,6 +12,7 @@
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/json_of.h"
 #include "triplepoint/calibrate/tables/score_summary.h"
 #include "triplepoint/report/compare/compare.h"
 #include "triplepoint/report/findings/study_document.h"
@@ -50,16 +51,12 @@ ComparedJob compare_job(const std::vector<Study>& studies, const std::vector<std
   return job;
 }
 
-Json number_json(const Value& value) {
-  return value ? Json(*value) : Json();
-}
-
 Json rows_json(const ComparedSection& section) {
   Json rows = Json::array();
   for (const ComparedRow& row : section.rows) {
     Json values = Json::array(), differences = Json::array(), relative = Json::array();
     for (std::size_t i = 0; i < row.values.size(); ++i) {
-      values.push_back(number_json(row.values[i]));
+      values.push_back(answers::of(row.values[i]));
       const auto by = difference(row, i);
       differences.push_back(by ? Json(by->absolute) : Json());
       relative.push_back(by && by->relative ? Json(*by->relative) : Json());
@@ -333,7 +330,7 @@ Json comparison_json(const StudyComparison& c) {
                                {"median_error", score->median_error},
                                {"largest_error", score->largest_error},
                                {"worst_job", score->worst},
-                               {"rank_correlation", number_json(score->rank_correlation)}};
+                               {"rank_correlation", answers::of(score->rank_correlation)}};
     means.push_back(std::move(of_side));
   }
   return {{"schema", 1},

@@ -16,6 +16,7 @@
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/metrics/trace/trace_lanes.h"
 #include "triplepoint/report/pages/run_page.h"
 
 namespace triplepoint::report {
@@ -39,10 +40,6 @@ using run::Span;
 using run::SpanKind;
 using run::Timeline;
 
-int64_t length_of(const Span& span) {
-  return span.end.nanoseconds() - span.begin.nanoseconds();
-}
-
 std::string short_text(int64_t ns) {
   return ns < 1000 ? fmt::format("{} ns", ns) : significant(as_real(ns) / 1e3) + " us";
 }
@@ -55,7 +52,7 @@ ChosenSpans choose_spans(const Timeline& timeline, std::size_t most) {
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const SpanKind kind = timeline.types[as_size(spans[i].type)].kind;
     chosen.is_sent[i] = kind != SpanKind::host;
-    if (chosen.is_sent[i]) lengths.push_back(length_of(spans[i]));
+    if (chosen.is_sent[i]) lengths.push_back(metrics::nanoseconds_of(spans[i]));
   }
   if (lengths.size() < spans.size())
     chosen.note = fmt::format("{} host spans are left out",
@@ -66,7 +63,7 @@ ChosenSpans choose_spans(const Timeline& timeline, std::size_t most) {
     const int64_t shortest = *cut + 1;  // at most `most` are longer than *cut
     int64_t dropped = 0;
     for (std::size_t i = 0; i < spans.size(); ++i)
-      if (chosen.is_sent[i] && length_of(spans[i]) < shortest) {
+      if (chosen.is_sent[i] && metrics::nanoseconds_of(spans[i]) < shortest) {
         chosen.is_sent[i] = false;
         ++dropped;
       }
