@@ -68,9 +68,7 @@ class EmptyFolder {
     std::filesystem::current_path(folder_);
   }
   EmptyFolder(const EmptyFolder&) = delete;
-  EmptyFolder(EmptyFolder&&) = delete;
   EmptyFolder& operator=(const EmptyFolder&) = delete;
-  EmptyFolder& operator=(EmptyFolder&&) = delete;
   ~EmptyFolder() {
     std::filesystem::current_path(before_);
     std::error_code ignored;
@@ -92,9 +90,7 @@ class Interrupter {
             set_interrupted(true);
         }) {}
   Interrupter(const Interrupter&) = delete;
-  Interrupter(Interrupter&&) = delete;
   Interrupter& operator=(const Interrupter&) = delete;
-  Interrupter& operator=(Interrupter&&) = delete;
   ~Interrupter() {
     thread_.request_stop();
     thread_.join();

@@ -16,8 +16,6 @@ class ScratchTree {
   ScratchTree();
   ScratchTree(const ScratchTree&) = delete;
   ScratchTree& operator=(const ScratchTree&) = delete;
-  ScratchTree(ScratchTree&&) = delete;
-  ScratchTree& operator=(ScratchTree&&) = delete;
   ~ScratchTree();
 
   const Path& root() const { return root_; }
@@ -40,8 +38,6 @@ class FakeNvml {
   explicit FakeNvml(const std::string& script, int age = 13);
   FakeNvml(const FakeNvml&) = delete;
   FakeNvml& operator=(const FakeNvml&) = delete;
-  FakeNvml(FakeNvml&&) = delete;
-  FakeNvml& operator=(FakeNvml&&) = delete;
   ~FakeNvml();
 
   const std::string& library() const { return library_; }

@@ -154,8 +154,6 @@ class Session final : public MpiSession {
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  Session(Session&&) = delete;
-  Session& operator=(Session&&) = delete;
   ~Session() override { MPI_Finalize(); }
 
   int rank() const override { return rank_; }

@@ -46,8 +46,6 @@ class ParameterStore {
   ~ParameterStore();
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
-  ParameterStore(ParameterStore&&) = delete;
-  ParameterStore& operator=(ParameterStore&&) = delete;
 
   void begin_step();
   void begin_forward(size_t chunk);

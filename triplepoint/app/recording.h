@@ -50,8 +50,6 @@ class OwnRecording {
   static Result<std::unique_ptr<OwnRecording>> begin(const RecordingRequest&);
   OwnRecording(const OwnRecording&) = delete;
   OwnRecording& operator=(const OwnRecording&) = delete;
-  OwnRecording(OwnRecording&&) = delete;
-  OwnRecording& operator=(OwnRecording&&) = delete;
   ~OwnRecording();
 
   Path marks() const;

@@ -22,9 +22,7 @@ class ScratchFolder {
     folder_ = pattern;
   }
   ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder(ScratchFolder&&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(ScratchFolder&&) = delete;
   ~ScratchFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);

@@ -26,9 +26,7 @@ class Command {
  public:
   Command() = default;
   Command(const Command&) = delete;
-  Command(Command&&) = delete;
   Command& operator=(const Command&) = delete;
-  Command& operator=(Command&&) = delete;
   virtual ~Command() = default;
 
   virtual Arguments arguments() = 0;

@@ -65,9 +65,7 @@ class HttpServer {
   static Result<std::unique_ptr<HttpServer>> open(const HttpOptions&, Handler);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
-  HttpServer(HttpServer&&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
-  HttpServer& operator=(HttpServer&&) = delete;
 
   std::string address() const;  // "127.0.0.1:9400", with the port it got
   uint16_t port() const;

@@ -140,8 +140,6 @@ class Region {
   ~Region() { triplepoint_region_end(name_); }
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
-  Region(Region&&) = delete;
-  Region& operator=(Region&&) = delete;
 
  private:
   const char* name_;
@@ -154,8 +152,6 @@ class Step {
   ~Step() { triplepoint_step_end(number_); }
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
-  Step(Step&&) = delete;
-  Step& operator=(Step&&) = delete;
 
  private:
   int64_t number_;

@@ -72,8 +72,6 @@ class StepModel {
   ~StepModel() = default;
   StepModel(const StepModel&) = delete;
   StepModel& operator=(const StepModel&) = delete;
-  StepModel(StepModel&&) = delete;
-  StepModel& operator=(StepModel&&) = delete;
 
   /// Whether the same clocks give another step than before: links or hosts have changed.
   bool set_conditions(const Conditions&);

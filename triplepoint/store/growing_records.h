@@ -210,8 +210,6 @@ class RecordVisitor {
   RecordVisitor() = default;
   RecordVisitor(const RecordVisitor&) = delete;
   RecordVisitor& operator=(const RecordVisitor&) = delete;
-  RecordVisitor(RecordVisitor&&) = delete;
-  RecordVisitor& operator=(RecordVisitor&&) = delete;
   virtual ~RecordVisitor() = default;
 
   virtual void take(const Span&) = 0;

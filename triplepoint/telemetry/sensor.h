@@ -54,9 +54,7 @@ class Sensor {
  public:
   Sensor() = default;
   Sensor(const Sensor&) = delete;
-  Sensor(Sensor&&) = delete;
   Sensor& operator=(const Sensor&) = delete;
-  Sensor& operator=(Sensor&&) = delete;
   virtual ~Sensor() = default;
 
   virtual std::string_view name() const = 0;  // "nvml"

@@ -22,8 +22,6 @@ class SensorOpening {
   explicit SensorOpening(const SensorOptions& options);
   SensorOpening(const SensorOpening&) = delete;
   SensorOpening& operator=(const SensorOpening&) = delete;
-  SensorOpening(SensorOpening&&) = delete;
-  SensorOpening& operator=(SensorOpening&&) = delete;
   ~SensorOpening();
 
   /// What has become ready since the last call, GPUs first. A GPU that was listed but has not

@@ -75,8 +75,6 @@ class FileSource : public Source {
   ~FileSource() override { close(file_); }
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
-  FileSource(FileSource&&) = delete;
-  FileSource& operator=(FileSource&&) = delete;
 
   Result<size_t> read(std::span<char> room) override {
     for (;;) {

@@ -20,8 +20,6 @@ class Source {
   Source() = default;
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
-  Source(Source&&) = delete;
-  Source& operator=(Source&&) = delete;
   virtual ~Source() = default;
   /// Fills the beginning of `room` and says how much; 0 only at the end. An error may follow good
   /// bytes: a file that was cut off.

@@ -53,9 +53,7 @@ class Bar {
  public:
   explicit Bar(Console& console) : console_(console) {}
   Bar(const Bar&) = delete;
-  Bar(Bar&&) = delete;
   Bar& operator=(const Bar&) = delete;
-  Bar& operator=(Bar&&) = delete;
   ~Bar() { console_.draw_status(""); }
 
   void begin(const char* what, std::size_t total) {

@@ -42,8 +42,6 @@ class CommandSensor final : public Sensor {
   CommandSensor(std::string name, CommandNumber number, double first);
   CommandSensor(const CommandSensor&) = delete;
   CommandSensor& operator=(const CommandSensor&) = delete;
-  CommandSensor(CommandSensor&&) = delete;
-  CommandSensor& operator=(CommandSensor&&) = delete;
   ~CommandSensor() override;
 
   std::string_view name() const override { return name_; }

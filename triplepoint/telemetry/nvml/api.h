@@ -24,8 +24,6 @@ class Library {
   static Result<std::unique_ptr<Library>> open(const std::string& name);
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
-  Library(Library&&) = delete;
-  Library& operator=(Library&&) = delete;
   ~Library();
 
   /// The first of these symbols that the library has, newest name first; null if it has none.
@@ -218,8 +216,6 @@ class Driver {
   static Result<std::unique_ptr<Driver>> open(const std::string& library);
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
-  Driver(Driver&&) = delete;
-  Driver& operator=(Driver&&) = delete;
   /// Does not wait longer than half a second for the library to shut down.
   ~Driver();
 

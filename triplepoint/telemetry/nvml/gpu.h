@@ -27,8 +27,6 @@ class Gpm {
                                            std::vector<Channel>& channels);
   Gpm(const Gpm&) = delete;
   Gpm& operator=(const Gpm&) = delete;
-  Gpm(Gpm&&) = delete;
-  Gpm& operator=(Gpm&&) = delete;
   ~Gpm();
 
   /// Appends readings if a hundred milliseconds have passed since the last sample.

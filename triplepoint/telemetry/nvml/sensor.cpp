@@ -23,9 +23,7 @@ class XidErrors {
  public:
   explicit XidErrors(const Api& api) : api_(api) {}
   XidErrors(const XidErrors&) = delete;
-  XidErrors(XidErrors&&) = delete;
   XidErrors& operator=(const XidErrors&) = delete;
-  XidErrors& operator=(XidErrors&&) = delete;
   ~XidErrors() { forget(); }
 
   /// Also after a loss, with the new handle.

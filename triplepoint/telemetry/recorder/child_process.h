@@ -25,8 +25,6 @@ class SignalsForCommand {
   SignalsForCommand();
   SignalsForCommand(const SignalsForCommand&) = delete;
   SignalsForCommand& operator=(const SignalsForCommand&) = delete;
-  SignalsForCommand(SignalsForCommand&&) = delete;
-  SignalsForCommand& operator=(SignalsForCommand&&) = delete;
   ~SignalsForCommand();
 
   /// A signal that asks us to end, if one has come.

@@ -29,8 +29,6 @@ class Bench {
   }
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
-  Bench(Bench&&) = delete;
-  Bench& operator=(Bench&&) = delete;
   ~Bench() { fs::remove_all(folder_); }
 
   static constexpr int64_t epoch = 100 * s;

@@ -71,8 +71,6 @@ class Recorder {
                                                  std::vector<std::unique_ptr<Sensor>> sensors);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
-  Recorder(Recorder&&) = delete;
-  Recorder& operator=(Recorder&&) = delete;
   ~Recorder() = default;
 
   /// Takes marks and sensors that have been opened; once a second takes samples and makes sure that

@@ -37,8 +37,6 @@ class Sampler {
   Sampler(std::vector<std::unique_ptr<Sensor>> sensors, SamplingPlan plan);
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
-  Sampler(Sampler&&) = delete;
-  Sampler& operator=(Sampler&&) = delete;
   ~Sampler();  // stops
 
   /// Of all sensors, one after the other; `index` counts through.
