@@ -205,11 +205,6 @@ StepBound bound_step(const spec::Job& job, const BoundInputs& in) {
   return bound;
 }
 
-Bytes bound_memory(const spec::Job& job, const ChunkLayout& layout, MemoryBound bound) {
-  const StageBytes stage(job, layout, bound);
-  return std::max(stage.at(0), stage.at(layout.size() - 1));
-}
-
 bool exceeds_memory(const spec::Job& job, const ChunkLayout& layout, MemoryBound bound,
                     Bytes usable) {
   const StageBytes stage(job, layout, bound);

@@ -132,11 +132,9 @@ StepBound bound_step(const spec::Job& job, const BoundInputs& inputs);
 /// warm-up, too.
 enum class MemoryBound { states, warm_up };
 
-/// Bytes that some GPU of the job holds at least: the fuller one of the first and the last stage.
-/// The job's plan decides; under `states` its recompute and schedule do not.
-Bytes bound_memory(const spec::Job&, const std::vector<std::vector<workload::ChunkLayers>>& layout,
-                   MemoryBound);
-/// Whether that is more than `usable`, at the cost of one stage where the first decides.
+/// Whether some GPU of the job holds more than `usable` at least: one of the first or the last
+/// stage, at the cost of one stage where the first decides. The job's plan decides; under `states`
+/// its recompute and schedule do not.
 bool exceeds_memory(const spec::Job&, const std::vector<std::vector<workload::ChunkLayers>>& layout,
                     MemoryBound, Bytes usable);
 

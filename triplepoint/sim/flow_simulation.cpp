@@ -33,11 +33,10 @@ struct FlyingTensor {
 class FlowSimulation {
  public:
   FlowSimulation(std::span<LinkedPipeline> pipelines, const Wiring& wiring,
-                 const Wiring::Cluster& cluster, const LinkObserver& observer, FlowScratch& scratch)
+                 const Wiring::Cluster& cluster, FlowScratch& scratch)
       : pipelines_(pipelines),
         wiring_(wiring),
         cluster_(cluster),
-        observer_(observer),
         rates_(scratch.rates),
         tensors_(name_tensors()),
         queue_(tensors_.size()),
@@ -137,7 +136,6 @@ class FlowSimulation {
       change_rate(t, rates_.rate(wire_of(tensor).flow_class));
       queue_.set(t, tensor.end);
     }
-    if (observer_) report_links();
   }
 
   /// What is still to come, at the new rate.
@@ -152,24 +150,9 @@ class FlowSimulation {
     queue_.set(t, tensor.end);
   }
 
-  void report_links() {
-    std::vector<BytesPerSecond> carried(wiring_.capacities().size());
-    for (const FlyingTensor& tensor : tensors_) {
-      const int32_t flow_class = wire_of(tensor).flow_class;
-      if (flow_class == Wire::no_flow) continue;
-      const std::vector<int32_t>& same = in_flight_[as_size(flow_class)];
-      const size_t t = as_size(&tensor - tensors_.data());
-      if (std::ranges::find(same, static_cast<int32_t>(t)) == same.end()) continue;
-      for (const LinkUse& use : wiring_.classes()[as_size(flow_class)].links)
-        carried[as_size(use.link)] += BytesPerSecond(use.ranks * tensor.rate);
-    }
-    observer_(now_, carried);
-  }
-
   std::span<LinkedPipeline> pipelines_;
   const Wiring& wiring_;
   const Wiring::Cluster& cluster_;
-  const LinkObserver& observer_;
   FlowRates& rates_;
   std::vector<size_t> first_;  // [pipeline], of tensors_
   std::vector<FlyingTensor> tensors_;
@@ -182,9 +165,8 @@ class FlowSimulation {
 }  // namespace
 
 void simulate_flows(std::span<LinkedPipeline> pipelines, const Wiring& wiring,
-                    const Wiring::Cluster& cluster, const LinkObserver& observer,
-                    FlowScratch& scratch) {
-  FlowSimulation(pipelines, wiring, cluster, observer, scratch).run();
+                    const Wiring::Cluster& cluster, FlowScratch& scratch) {
+  FlowSimulation(pipelines, wiring, cluster, scratch).run();
 }
 
 // Max-min fair rates while flows come and go.

@@ -79,8 +79,7 @@ struct FlowScratch {
 
 /// Runs pipelines that meet on links event by event; by pipeline of the cluster, started.
 void simulate_flows(std::span<LinkedPipeline> pipelines, const Wiring& wiring,
-                    const Wiring::Cluster& cluster, const LinkObserver& observer,
-                    FlowScratch& scratch);
+                    const Wiring::Cluster& cluster, FlowScratch& scratch);
 
 /// Times of slots, earliest first; a slot has at most one time, which may move. Equal times come by
 /// slot. A binary heap that knows where each slot stands: O(log n) for everything.

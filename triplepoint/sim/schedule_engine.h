@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <span>
 #include <utility>
@@ -44,9 +43,6 @@ struct StageTimeline {
   Seconds waited, sent, worked;  // sums
   Seconds finish;
 };
-
-/// Told after each change of the flows of a cluster: what every link of the wiring then carries.
-using LinkObserver = std::function<void(Seconds now, std::span<const BytesPerSecond> carried)>;
 
 /// What can make a send of one pipeline take longer than it takes alone.
 enum class Delays {

@@ -26,9 +26,9 @@ class ClusterScheduler {
                    const ScheduleRules& rules, std::span<std::vector<StageTimeline>> timelines)
       : pipelines_(pipelines), wiring_(wiring), rules_(rules), timelines_(timelines) {}
 
-  void simulate(const Wiring::Cluster& cluster, const LinkObserver& observer) {
+  void simulate(const Wiring::Cluster& cluster) {
     if (cluster.has_flows)
-      simulate_together(cluster, observer);
+      simulate_together(cluster);
     else
       simulate_alone(cluster.pipelines.front());
   }
@@ -48,14 +48,14 @@ class ClusterScheduler {
     last_ = p;
   }
 
-  void simulate_together(const Wiring::Cluster& cluster, const LinkObserver& observer) {
+  void simulate_together(const Wiring::Cluster& cluster) {
     std::vector<LinkedPipeline> pipelines(cluster.pipelines.size());
     for (size_t i = 0; i < pipelines.size(); ++i)
       start(pipelines[i], cluster.pipelines[i]);
     // Rates that were solved for one cluster serve the next one; one scratch per part, as threads
     // must not share it.
     if (!scratch_) scratch_.emplace(wiring_);
-    simulate_flows(pipelines, wiring_, cluster, observer, *scratch_);
+    simulate_flows(pipelines, wiring_, cluster, *scratch_);
     for (size_t i = 0; i < pipelines.size(); ++i)
       timelines_[cluster.pipelines[i]] = take_timeline(pipelines[i]);
   }
@@ -80,12 +80,12 @@ class ClusterScheduler {
 
 std::vector<std::vector<StageTimeline>> simulate_schedule(
     std::span<const std::vector<StageTimes>> pipelines, const Wiring& wiring,
-    const ScheduleRules& rules, const LinkObserver& observer) {
+    const ScheduleRules& rules) {
   TPT_EXPECT(pipelines.size() == wiring.num_pipelines());
   std::vector<std::vector<StageTimeline>> timelines(pipelines.size());
   ClusterScheduler scheduler(pipelines, wiring, rules, timelines);
   for (const Wiring::Cluster& cluster : wiring.clusters())
-    scheduler.simulate(cluster, observer);
+    scheduler.simulate(cluster);
   return timelines;
 }
 
@@ -105,7 +105,7 @@ void update_schedule(const ScheduleUpdate& update, const Wiring& wiring, const S
     ClusterScheduler scheduler(update.pipelines, wiring, rules, timelines);
     const size_t end = clusters.size() * (part + 1) / parts;
     for (size_t c = clusters.size() * part / parts; c < end; ++c)
-      scheduler.simulate(*clusters[c], {});
+      scheduler.simulate(*clusters[c]);
   });
 }
 

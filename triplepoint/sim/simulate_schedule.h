@@ -25,7 +25,7 @@ namespace triplepoint::sim {
 /// docs/models/schedules.md.
 std::vector<std::vector<StageTimeline>> simulate_schedule(
     std::span<const std::vector<StageTimes>> pipelines, const Wiring& wiring,
-    const ScheduleRules& rules, const LinkObserver& observer = {});
+    const ScheduleRules& rules);
 
 /// The same, in place, where some pipelines' times have changed: simulates those and what meets
 /// them on links. `changed`: by pipeline, 0 or 1.

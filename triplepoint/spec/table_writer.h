@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,19 +20,11 @@ namespace triplepoint::spec {
 
 struct Library;
 
-inline std::string value_text(bool value) {
-  return value ? "true" : "false";
-}
-inline std::string value_text(int value) {
-  return fmt::format("{}", value);
-}
-inline std::string value_text(int64_t value) {
-  return fmt::format("{}", value);
-}
-inline std::string value_text(uint64_t value) {
-  return fmt::format("{}", value);
-}
-inline std::string value_text(double value) {
+template <class T>
+concept Arithmetic = std::is_arithmetic_v<T>;
+
+template <Arithmetic T>
+std::string value_text(T value) {
   return fmt::format("{}", value);
 }
 inline std::string value_text(const std::string& value) {

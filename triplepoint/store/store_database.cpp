@@ -187,10 +187,6 @@ std::string_view Statement::blob(int column) const {
   if (bytes == nullptr || size <= 0) return {};
   return {static_cast<const char*>(bytes), static_cast<size_t>(size)};
 }
-std::optional<double> Statement::real_or_nothing(int column) const {
-  if (is_null(column)) return std::nullopt;
-  return real(column);
-}
 std::optional<int64_t> Statement::integer_or_nothing(int column) const {
   if (is_null(column)) return std::nullopt;
   return integer(column);

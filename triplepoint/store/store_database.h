@@ -42,7 +42,6 @@ class Statement {
   double real(int column) const;
   std::string text(int column) const;
   std::string_view blob(int column) const;  // valid until the next row
-  std::optional<double> real_or_nothing(int column) const;
   std::optional<int64_t> integer_or_nothing(int column) const;
 
  private:

@@ -25,7 +25,7 @@ namespace triplepoint::telemetry {
 /// Held by the opening and by its threads.
 struct OpeningState : std::enable_shared_from_this<OpeningState> {
   /// Places of parts in what take() returns.
-  enum Place { nvidia, amd, proc, board, network, facts, num_places };
+  enum Place { nvidia, amd, proc, board, network, facts };
   using Devices = std::vector<run::Device>;
 
   SensorOptions options;

@@ -182,17 +182,6 @@ std::vector<StageProgram> build_programs(const spec::Job& job) {
   return build_schedule(schedule, stages, job.num_microbatches(), chunks);
 }
 
-int64_t peak_in_flight(const StageProgram& program) {
-  const bool split = std::ranges::any_of(
-      program, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
-  int64_t now = 0, peak = 0;
-  for (const Action& action : program) {
-    if (action.kind == ActionKind::forward) peak = std::max(peak, ++now);
-    if (action.kind == (split ? ActionKind::backward_weight : ActionKind::backward)) --now;
-  }
-  return peak;
-}
-
 double bubble_fraction(spec::Schedule schedule, int64_t stages, int64_t microbatches,
                        int64_t virtual_stages) {
   const auto idle = as_real(stages - 1);

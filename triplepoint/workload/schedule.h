@@ -47,10 +47,6 @@ std::vector<StageProgram> build_forward_schedule(int64_t stages, int64_t microba
 /// other.
 std::vector<StageProgram> build_programs(const spec::Job& job);
 
-/// Microbatches whose activations a stage holds at most (in units of one chunk's activations).
-/// Activations are let go by the weight gradient, the last to need them.
-int64_t peak_in_flight(const StageProgram&);
-
 /// Closed forms, the oracles of the event simulation. Equal stages, forward f, backward b, no
 /// communication.
 ///   bubble_fraction = idle / total;   1F1B and GPipe: (p-1)/(m+p-1);   interleaved: (p-1)/(v m +

@@ -11,6 +11,19 @@ namespace {
 
 using spec::Schedule;
 
+/// Microbatches whose activations a stage holds at most (in units of one chunk's activations).
+/// Activations are let go by the weight gradient, the last to need them.
+int64_t peak_in_flight(const StageProgram& program) {
+  const bool split = std::ranges::any_of(
+      program, [](const Action& action) { return action.kind == ActionKind::backward_weight; });
+  int64_t now = 0, peak = 0;
+  for (const Action& action : program) {
+    if (action.kind == ActionKind::forward) peak = std::max(peak, ++now);
+    if (action.kind == (split ? ActionKind::backward_weight : ActionKind::backward)) --now;
+  }
+  return peak;
+}
+
 /// How long each kind of action takes, for a whole stage; a chunk takes its part.
 struct Durations {
   double forward = 1, backward_input = 1, backward_weight = 1;

@@ -89,7 +89,6 @@ void fill_nics(const std::vector<NicFacts>& all, NodeShape& shape) {
   };
   const NicFacts fastest = *std::ranges::max_element(nics, slower);
   shape.nic_bandwidth = fastest.bandwidth;
-  shape.nic_kind = fastest.kind;
   for (const NicFacts& nic : nics) {
     if (nic.bandwidth == fastest.bandwidth)
       ++shape.nics;

@@ -27,7 +27,6 @@ struct NodeShape {
   int32_t links = 0;                                 // of one GPU
   int64_t nics = 0;                                  // that join nodes
   std::optional<BytesPerSecond> nic_bandwidth;       // of each
-  NicKind nic_kind = NicKind::ethernet;
   std::optional<Bytes> memory;
   std::optional<Watts> power_limit, power_limit_default, power_limit_min;
   std::optional<Hertz> max_clock;

@@ -91,7 +91,6 @@ telemetry::NodeShape h200_node(int64_t gpus) {
   shape.links = 18;
   shape.nics = 4;
   shape.nic_bandwidth = 25 * gb_per_s;
-  shape.nic_kind = telemetry::NicKind::infiniband;
   shape.memory = 143771 * unit::MiB;
   shape.power_limit = shape.power_limit_default = 700 * unit::W;
   shape.max_clock = 1980 * unit::MHz;
