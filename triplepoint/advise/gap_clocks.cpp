@@ -9,6 +9,8 @@
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/throttle_reasons.h"
+
 #include "triplepoint/advise/gap_model.h"
 #include "triplepoint/answers/run_objects.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
@@ -130,6 +132,7 @@ std::optional<ClockCause> clocks_of_all(const Metrics& seen, const Metrics& plai
     if (share > longest) longest = share, why = reason;
   std::string what =
       fmt::format("GPUs run at {:.0f} MHz (median), predicted are {:.0f} MHz", middle, usual);
+  const bool of_power = run::is_power_reason(why);
   std::ranges::replace(why, '_', ' ');
   if (!why.empty()) what += fmt::format(" ({}, {} of the time)", why, percent(longest));
   GapPart part{.cause = "clocks",
@@ -142,7 +145,7 @@ std::optional<ClockCause> clocks_of_all(const Metrics& seen, const Metrics& plai
                    "predicted"};
   ClockCause cause{{std::move(part)}, {}};
   for (const size_t d : others)
-    cause.held.push_back({d, contains(why, "power")});
+    cause.held.push_back({d, of_power});
   return cause;
 }
 

@@ -143,14 +143,13 @@ std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
     return "Leave it: the controller found no move that gains." +
            margin_text(job, fixed.totals, &steered.totals);
   const double change = outcome.ratio() - 1;
-  const std::string better = better_side(outcome);
-  if (better == "leave it")
+  if (std::abs(change) < SteerRules().margin)
     return fmt::format(
         "Leave it: {} would change energy {} times delay by {:+.1f} %, less than a move must gain."
         "{}",
         moves_text(outcome), metrics::scope_text(outcome.scope), 100 * change,
         margin_text(job, fixed.totals, &steered.totals));
-  const bool steers = better == "dynamic";
+  const bool steers = change < 0;
   const double longer = steered.totals.step_time() / fixed.totals.step_time() - 1;
   return fmt::format("{}: with {}, energy {} times delay {} by {:.1f} %{}.{}",
                      steers ? "Steer" : "Leave it", moves_text(outcome),

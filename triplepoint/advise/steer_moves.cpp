@@ -172,9 +172,9 @@ std::optional<SteerReadings> readings_of(const run::Run& run, const spec::Job& j
     for (const run::ThrottleReason& reason : run::throttle_reasons) {
       const double share =
           run::throttled_share(run, d, reason, extent.begin, extent.end).value_or(0);
-      if (reason.name.ends_with("thermal")) hot = std::max(hot, share);
-      if (reason.name.starts_with("hardware") && !reason.name.ends_with("thermal"))
-        braked = std::max(braked, share);
+      const bool by_heat = reason.of == run::ThrottleReason::Of::heat;
+      if (by_heat) hot = std::max(hot, share);
+      if (reason.by_hardware && !by_heat) braked = std::max(braked, share);
     }
     seen.braked.push_back(braked > hot ? braked
                                        : 0);  // the bit of any slowdown is set by heat, too

@@ -17,18 +17,27 @@ struct ThrottleReason {
   uint32_t bit = 0;
   std::string_view name;
   std::string_view counter;  // signal: nanoseconds for which it held the clock back
+  enum class Of { power, heat, other } of = Of::other;
+  bool by_hardware = false;
 };
 
 /// Reasons for which a clock is below the requested one, by the bits of a throttle_reasons series.
 /// Idle, application and display clocks are wishes, not throttling. Source: nvml.h,
 /// nvmlClocksEventReason*.
 inline constexpr std::array<ThrottleReason, 6> throttle_reasons = {
-    {{4, "software_power_cap", "throttle_ns_sw_power_cap"},
-     {8, "hardware_slowdown", "throttle_ns_hw_slowdown"},
+    {{4, "software_power_cap", "throttle_ns_sw_power_cap", ThrottleReason::Of::power},
+     {8, "hardware_slowdown", "throttle_ns_hw_slowdown", ThrottleReason::Of::other, true},
      {16, "sync_boost", "throttle_ns_sync_boost"},
-     {32, "software_thermal", "throttle_ns_sw_thermal_slowdown"},
-     {64, "hardware_thermal", "throttle_ns_hw_thermal_slowdown"},
-     {128, "hardware_power_brake", "throttle_ns_hw_power_brake"}}};
+     {32, "software_thermal", "throttle_ns_sw_thermal_slowdown", ThrottleReason::Of::heat},
+     {64, "hardware_thermal", "throttle_ns_hw_thermal_slowdown", ThrottleReason::Of::heat, true},
+     {128, "hardware_power_brake", "throttle_ns_hw_power_brake", ThrottleReason::Of::power, true}}};
+
+/// Whether the reason of this name is a limit of power.
+inline bool is_power_reason(std::string_view name) {
+  return std::ranges::any_of(throttle_reasons, [&](const ThrottleReason& reason) {
+    return reason.of == ThrottleReason::Of::power && reason.name == name;
+  });
+}
 
 /// The bits of all of them.
 inline constexpr uint32_t any_throttle_reason = [] {

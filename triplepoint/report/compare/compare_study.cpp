@@ -148,8 +148,12 @@ Extreme most_changed(const StudyComparison& c, const char* key, std::size_t side
   return most;
 }
 
+bool is_same(const StudyComparison::Mean& mean) {
+  return std::abs(mean.ratio - 1) < 1e-3;
+}
+
 std::string mean_words(const StudyComparison::Mean& mean, const char* more, const char* less) {
-  if (std::abs(mean.ratio - 1) < 1e-3) return "the same";
+  if (is_same(mean)) return "the same";
   return fmt::format("{} % {}", significant(100 * std::abs(mean.ratio - 1), 2),
                      mean.ratio > 1 ? more : less);
 }
@@ -165,7 +169,7 @@ void add_study_sentences(const StudyComparison& c, std::size_t side,
   std::string text =
       fmt::format("Over the {} jobs that ran in both, a step of {} takes {} than in {}", step->jobs,
                   c.names[side], mean_words(*step, "longer", "less time"), c.names[0]);
-  if (mean_words(*step, "", "") == "the same")
+  if (is_same(*step))
     text = fmt::format("Over the {} jobs that ran in both, a step of {} takes as long as in {}",
                        step->jobs, c.names[side], c.names[0]);
   if (const auto energy = c.mean_ratio("energy_j", side))
