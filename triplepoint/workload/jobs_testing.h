@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "triplepoint/spec/job.h"
+#include "triplepoint/spec/load.h"
 
 #include "triplepoint/workload/work_graph.h"
 
@@ -104,35 +105,11 @@ inline spec::Model gpt3_175b() {
 }
 
 inline spec::Model llama3_70b() {
-  spec::Model model = gpt(80, 8192, 64, 8192);
-  model.name = "llama3-70b";
-  model.ffn_hidden_size = 28672;
-  model.num_query_groups = 8;
-  model.vocabulary_size = 128256;
-  model.activation = spec::Activation::swiglu;
-  model.normalization = spec::Normalization::rms_norm;
-  model.position_embedding = spec::PositionEmbedding::rope;
-  model.dropout = 0;
-  model.biases = false;
-  return model;
+  return spec::load_model(spec::default_library(), "llama3-70b").value();
 }
 
 inline spec::Model mixtral_8x22b() {
-  spec::Model model = llama3_70b();
-  model.name = "mixtral-8x22b";
-  model.num_layers = 56;
-  model.hidden_size = 6144;
-  model.ffn_hidden_size = 16384;
-  model.num_attention_heads = 48;
-  model.sequence_length = 4096;
-  model.vocabulary_size = 32768;
-  model.moe = spec::MixtureOfExperts{.num_experts = 8,
-                                     .router_topk = 2,
-                                     .ffn_hidden_size = 16384,
-                                     .capacity_factor = 1.0,
-                                     .pad_to_capacity = true,
-                                     .grouped_gemm = false};
-  return model;
+  return spec::load_model(spec::default_library(), "mixtral-8x22b").value();
 }
 
 /// Nodes of eight GPUs with the memory of an H200.
