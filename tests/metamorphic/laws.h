@@ -189,6 +189,19 @@ inline constexpr Slack solver = {[](const Outcome&, const Outcome&) { return set
 inline constexpr Slack rounding = {[](const Outcome&, const Outcome&) { return 1e-12; },
                                    "rounding"};
 
+// The laws that most relations have.
+inline constexpr Law not_faster = {"not faster", not_less<step>, &one_clock_step};
+inline constexpr Law not_slower = {"not slower", not_more<step>, &one_clock_step};
+inline constexpr Law power_not_more = {"power not more", not_more<power>, &power_of_one_clock_step};
+inline constexpr Law clocks_not_higher = {"clocks not higher", not_more<mean_clock>,
+                                          &one_clock_step};
+inline constexpr Law dies_not_hotter = {"dies not hotter", not_hotter<mean_die>,
+                                        &heat_of_one_clock_step};
+inline constexpr Law dies_not_cooler = {"dies not cooler", not_cooler<mean_die>,
+                                        &heat_of_one_clock_step};
+inline constexpr Law all_the_same = {"same bits", same_bits};
+inline constexpr Law runs_still = {"still runs", still_runs};
+
 // Changes that relations of several files make first, where their laws ask for it.
 
 inline bool is_legal(const spec::Job& job) {

@@ -146,21 +146,21 @@ bool braked(spec::Job& job) {
 
 const std::vector<Relation>& spelling_relations() {
   static const std::vector<Relation> all = {
-      {"the same job again", nothing, {{"same bits", same_bits}}},
-      {"other names", renamed, {{"same bits", same_bits}}},
-      {"written and read", written_and_read, {{"same bits", same_bits}}},
-      {"written by names and read", written_short_and_read, {{"same bits", same_bits}}},
-      {"limit named", limit_named, {{"same bits", same_bits}}},
-      {"limit of each GPU named", limit_of_each, {{"same bits", same_bits}}},
-      {"inlet named", inlet_named, {{"same bits", same_bits}}},
-      {"layers of each stage named", layers_counted, {{"same bits", same_bits}}},
-      {"experts' TP named", expert_tensor_named, {{"same bits", same_bits}}},
-      {"order of devices named", order_named, {{"same bits", same_bits}}},
-      {"order of nodes named", nodes_named, {{"same bits", same_bits}}},
-      {"core attention named", attention_named, {{"same bits", same_bits}}},
-      {"sharding group named", group_named, {{"same bits", same_bits}}},
-      {"all layers recomputed by count", all_layers_recomputed, {{"same bits", same_bits}}},
-      {"faults without effect", harmless_fault, {{"same bits", same_bits}}},
+      {"the same job again", nothing, {all_the_same}},
+      {"other names", renamed, {all_the_same}},
+      {"written and read", written_and_read, {all_the_same}},
+      {"written by names and read", written_short_and_read, {all_the_same}},
+      {"limit named", limit_named, {all_the_same}},
+      {"limit of each GPU named", limit_of_each, {all_the_same}},
+      {"inlet named", inlet_named, {all_the_same}},
+      {"layers of each stage named", layers_counted, {all_the_same}},
+      {"experts' TP named", expert_tensor_named, {all_the_same}},
+      {"order of devices named", order_named, {all_the_same}},
+      {"order of nodes named", nodes_named, {all_the_same}},
+      {"core attention named", attention_named, {all_the_same}},
+      {"sharding group named", group_named, {all_the_same}},
+      {"all layers recomputed by count", all_layers_recomputed, {all_the_same}},
+      {"faults without effect", harmless_fault, {all_the_same}},
       {"boards alike: nodes in reverse",
        nodes_reversed,
        {{"same numbers", same_numbers, &rounding}},
@@ -178,7 +178,7 @@ const std::vector<Relation>& spelling_relations() {
        {{"step the same", unchanged<step>, &one_clock_step},
         {"power the same", unchanged<power>, &power_of_one_clock_step},
         {"dies the same", not_hotter<mean_die>, &heat_of_one_clock_step}}},
-      {"power brake on each GPU", fault_of_each, {{"same bits", same_bits}}, braked}};
+      {"power brake on each GPU", fault_of_each, {all_the_same}, braked}};
   return all;
 }
 
