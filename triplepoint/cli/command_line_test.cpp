@@ -20,7 +20,6 @@ namespace triplepoint::cli {
 namespace {
 
 using testing::call;
-using testing::contains;
 using testing::json_of;
 using testing::Outcome;
 using testing::plus;

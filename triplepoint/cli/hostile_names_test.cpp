@@ -123,8 +123,8 @@ TEST_CASE("no folder of a study becomes a command or a pattern of sbatch") {
     const std::string script = formats::job_script(job, files, {}, unit::h, "/bin/true");
     std::string log = (Path("/tmp") / name / "logs" / "job.log").string();
     if (name == "a%j") log = "/tmp/a%%j/logs/job.log";
-    CHECK(testing::contains(script, "#SBATCH --output=" + shell_word(log) + "\n"));
-    CHECK(testing::contains(script, "cd " + shell_word((Path("/tmp") / name).string()) + "\n"));
+    CHECK(contains(script, "#SBATCH --output=" + shell_word(log) + "\n"));
+    CHECK(contains(script, "cd " + shell_word((Path("/tmp") / name).string()) + "\n"));
   }
   CHECK_FALSE(make_folder("/tmp/a\ntouch marker\n#").has_value());
 }
@@ -150,7 +150,7 @@ TEST_CASE("hostile names are texts of TOML and YAML, and read back as they were"
     const auto read = formats::import_nemo_yaml(library(), nemo, "nemo.yaml", {});
     REQUIRE_MESSAGE(read, nemo);
     CHECK(read->job.name == name);
-    CHECK_FALSE(testing::contains(nemo, ": ${oc"));
+    CHECK_FALSE(contains(nemo, ": ${oc"));
   }
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("a spreadsheet takes no hostile name for a formula") {
     const auto table = CsvTable::parse(csv.text(), "results.csv");
     REQUIRE(table);
     CHECK_FALSE(is_formula(table->at(0, 0)));
-    CHECK(testing::contains(std::string(table->at(0, 0)), name.substr(0, 1)));
+    CHECK(contains(std::string(table->at(0, 0)), name.substr(0, 1)));
   }
 }
 

@@ -67,9 +67,7 @@ struct Worker {
 struct BoundedLayout {
   size_t layout = 0;
   double bound = nothing_found;
-  friend bool operator<(const BoundedLayout& a, const BoundedLayout& b) {
-    return std::pair(a.bound, a.layout) < std::pair(b.bound, b.layout);
-  }
+  std::pair<double, size_t> order() const { return {bound, layout}; }
 };
 
 bool is_better(const Candidate& a, const Candidate& b) {
@@ -139,7 +137,7 @@ class Search {
     for (const SearchCounts& each : counts)
       found_.counts += each;
     std::erase_if(bounds, [](const BoundedLayout& each) { return each.bound == nothing_found; });
-    std::ranges::sort(bounds);
+    std::ranges::sort(bounds, {}, &BoundedLayout::order);
     roughly_ = std::move(bounds);
   }
 
@@ -211,7 +209,7 @@ class Search {
       return each.bound == nothing_found || !may_reach(each.bound, limit);
     });
     exactly_.insert(exactly_.end(), bounds.begin(), bounds.end());
-    std::ranges::sort(exactly_);
+    std::ranges::sort(exactly_, {}, &BoundedLayout::order);
     return number;
   }
 

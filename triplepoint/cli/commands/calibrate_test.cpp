@@ -16,7 +16,6 @@ namespace triplepoint::cli {
 namespace {
 
 using testing::call;
-using testing::contains;
 using testing::json_of;
 
 /// Rows of LLaMA-2 7B on one node: TP, microbatch and the measured step time, in seconds.

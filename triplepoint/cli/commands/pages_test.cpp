@@ -25,7 +25,6 @@ namespace triplepoint::cli {
 namespace {
 
 using testing::call;
-using testing::contains;
 using testing::Outcome;
 
 /// A run of one step of `seconds`, with a power reading.

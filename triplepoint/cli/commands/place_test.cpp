@@ -14,7 +14,7 @@
 namespace triplepoint::cli {
 namespace {
 
-using testing::call, testing::contains, testing::Outcome;
+using testing::call, testing::Outcome;
 
 /// GPT3-20B on two HGX H200 nodes, stages 0 to 3 on two nodes of two stages each.
 std::vector<std::string> job_and(const std::string& verb, const std::vector<std::string>& more) {

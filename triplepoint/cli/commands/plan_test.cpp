@@ -13,7 +13,7 @@
 namespace triplepoint::cli {
 namespace {
 
-using testing::call, testing::contains, testing::Outcome;
+using testing::call, testing::Outcome;
 
 std::vector<std::string> search_words(std::vector<std::string> more) {
   std::vector<std::string> words = {

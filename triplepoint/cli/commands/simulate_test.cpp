@@ -20,7 +20,6 @@ namespace triplepoint::cli {
 namespace {
 
 using testing::call;
-using testing::contains;
 using testing::Outcome;
 using testing::plus;
 using testing::Words;

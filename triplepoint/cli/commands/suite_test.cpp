@@ -15,7 +15,6 @@ namespace triplepoint::cli {
 namespace {
 
 using testing::call;
-using testing::contains;
 using testing::Outcome;
 
 /// A suite of one small job that takes a minute.

@@ -19,7 +19,6 @@ namespace triplepoint::cli {
 namespace {
 
 using testing::call;
-using testing::contains;
 using testing::Outcome;
 
 /// Steps of two seconds that scatter by 0.3 %, and more where `more` says so.

@@ -203,8 +203,8 @@ class HangFinder {
 }  // namespace
 
 std::optional<HangReport> find_hang(const run::Timeline& timeline) {
-  if (timeline.details.empty() ||
-      std::ranges::none_of(timeline.types, [](const auto& t) { return run::issue_state(t); }))
+  const auto is_issue = [](const auto& type) { return run::issue_state(type).has_value(); };
+  if (timeline.details.empty() || std::ranges::none_of(timeline.types, is_issue))
     return std::nullopt;
   return HangFinder(timeline).find();
 }
