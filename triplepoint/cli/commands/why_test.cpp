@@ -83,7 +83,7 @@ TEST_CASE("why reads garbage collection out of logs of every kind") {
     const Json& part = json["parts"][1];
     CHECK(part["cause"] == "garbage_collection");
     CHECK(part["cost_s"].get<double>() == doctest::Approx(0.05).epsilon(0.05));
-    CHECK(contains(part["evidence"], "every 10 steps"));
+    CHECK(contains(part["evidence"].get<std::string>(), "every 10 steps"));
   }
 }
 
