@@ -126,7 +126,8 @@ struct EnumNames<AttentionKernels> {
 };
 template <>
 struct EnumNames<LossKernels> {
-  static constexpr auto names = words({"fused", "megatron", "floats", "op_by_op", "none"});
+  static constexpr auto names =
+      words({"fused", "megatron_fused", "megatron", "floats", "op_by_op", "none"});
 };
 template <>
 struct EnumNames<ShardedTensors> {

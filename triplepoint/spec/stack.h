@@ -12,11 +12,12 @@ namespace triplepoint::spec {
 /// the A100 has; kernels written for the chip at hand (cuDNN, FlashAttention 3, CK).
 enum class AttentionKernels { unfused, flash_1, flash_2, native };
 
-/// How a stack computes cross entropy, by what it holds of each logit (workload/memory.cpp): fused
-/// over 16-bit logits; Megatron's over vocabulary shards, not fused; logits and gradient in floats
-/// (XLA); PyTorch's operations one by one in floats; none: head and loss are one kernel that makes
-/// no logits.
-enum class LossKernels { fused, megatron, floats, op_by_op, none };
+/// How a stack computes cross entropy, by what it holds (workload/memory.cpp) and moves
+/// (workload/chunk_work.cpp) of each logit: one kernel over 16-bit logits (FlashAttention's, apex',
+/// Liger's, inductor's); Megatron's over vocabulary shards, chains fused by the jit or not; logits
+/// and gradient in floats (XLA); PyTorch's operations one by one in floats; none: head and loss are
+/// one kernel that makes no logits.
+enum class LossKernels { fused, megatron_fused, megatron, floats, op_by_op, none };
 
 /// Where sharded parameters lie while they compute (FSDP, ZeRO-3): where the collectives read and
 /// write them (XLA, Megatron); as views of one tensor per unit (PyTorch's FSDP1); as separate
@@ -51,8 +52,8 @@ struct Stack {
   double overlap_transfer_stretch = 0;  // collective lengthening per second of overlapped GEMM
   double memory_fragmentation = 1.03;   // allocated over needed
   Bytes framework_reserve;              // CUDA context, NCCL buffers, workspace
-  // What computes the cross entropy: fused 16-bit logits, Megatron's that is not fused, floats
-  // (XLA), op by op (PyTorch), or none that makes logits.
+  // What computes the cross entropy, and so its traffic and memory: fused 16-bit logits, Megatron's
+  // fused by the jit or not, floats (XLA), op by op (PyTorch), or none that makes logits.
   LossKernels loss_kernels = LossKernels::fused;
   // Gradients are written over the activations they belong to and added where they stay: no
   // autograd hands tensors on.

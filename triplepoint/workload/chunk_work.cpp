@@ -30,9 +30,48 @@ int64_t head_tokens(const LayerContext& context) {
   return context.share.training ? context.share.tokens : context.share.sequences;
 }
 
+/// Bytes per logit and kernels of both passes; sums over tensor ranks.
+struct LossCost {
+  double forward, backward;
+  int forward_kernels, backward_kernels, reductions;
+};
+
+/// A cast reads what the head wrote and writes floats; the gradient's, the other way round.
+/// * Fused: statistics and loss read each logit, the gradient is written behind a third read
+///   (apex, FlashAttention, inductor).
+/// * Megatron's jit: cast with maximum, exponential, quotient; scaled gradient. Composed: maximum,
+///   difference and sum are passes, too (megatron/core/fusions/fused_cross_entropy.py and
+///   tensor_parallel/cross_entropy.py; nanotron and PyTorch's loss_parallel do likewise).
+/// * Floats (XLA, assumed): a cast, two reads; a read, a write, a cast.
+/// * Op by op: log_softmax reads three times (rows at work, 264 of an H100, outgrow its L2) and
+///   writes; nll_loss_backward writes, log_softmax_backward reads three floats and writes one.
+LossCost loss_cost(const LayerContext& context) {
+  constexpr double single = 4;
+  const double element = context.share.element;
+  const double cast = element < single ? element + single : 0;
+  const LossCost fused{2 * element, 2 * element, 2, 1, 2};
+  const LossCost composed{cast + 8 * single, cast + 2 * single, 10, 4, 3};
+  switch (context.stack().loss_kernels) {
+    case spec::LossKernels::fused:
+      return fused;
+    case spec::LossKernels::megatron_fused:
+      return {cast + 4 * single, cast + 2 * single, 4, 2, 2};
+    case spec::LossKernels::megatron:
+      return composed;
+    case spec::LossKernels::floats:
+      return {cast + 2 * single, cast + 2 * single, 4, 2, 2};
+    case spec::LossKernels::op_by_op:
+      if (context.share.tensor > 1) return composed;
+      return {cast + 4 * single, cast + 5 * single, 4, 4, 3};
+    case spec::LossKernels::none:  // chunks of logits, written as the stack writes activations
+      break;
+  }
+  return context.stack().fused_activations ? fused : composed;
+}
+
 void add_loss(const LayerContext& context, Passes& passes) {
   const RankShare& share = context.share;
-  const bool fused = context.stack().fused_activations;
+  const LossCost cost = loss_cost(context);
   const double logits = real(share.tokens) * real(share.vocabulary);
   const double per_token = 4 * real(share.tokens);
   if (share.tensor > 1) {
@@ -42,7 +81,7 @@ void add_loss(const LayerContext& context, Passes& passes) {
     // Small messages of four bytes a token, but each waits for the slowest rank and costs its
     // latency.
     passes.forward.push_back(reduce("loss_maximum", per_token));
-    if (fused) {
+    if (cost.reductions == 2) {
       passes.forward.push_back(reduce("loss_sums", 2 * per_token));
     } else {
       passes.forward.push_back(reduce("loss_target", per_token));
@@ -50,9 +89,9 @@ void add_loss(const LayerContext& context, Passes& passes) {
     }
   }
   passes.forward.push_back(
-      streaming(context, "loss", OpClass::loss, (fused ? 22 : 34) * logits, fused ? 4 : 10));
+      streaming(context, "loss", OpClass::loss, cost.forward * logits, cost.forward_kernels));
   passes.backward_input.push_back(streaming(context, "loss_backward", OpClass::loss,
-                                            (fused ? 14 : 22) * logits, fused ? 2 : 4));
+                                            cost.backward * logits, cost.backward_kernels));
 }
 
 /// The next token of each sequence: every rank gathers the logits, casts them and takes the
@@ -95,10 +134,8 @@ void add_embedding(const LayerContext& context, Passes& passes) {
 /// Last norm, LM head, vocabulary-parallel cross-entropy. Inference computes logits of the last
 /// token only, and no loss.
 ///
-/// The loss keeps each rank's part of the logits in fp32 and exchanges per token the maximum, the
-/// target's logit and the sum: all-reduces of 4 bytes a token. Bytes per logit: 22 fused, 34
-/// composed; backward 14 and 22.
-/// Source: Megatron-LM, megatron/core/tensor_parallel/cross_entropy.py and fusions.
+/// Ranks that share the vocabulary exchange per token the maximum, the target's logit and the sum:
+/// all-reduces of 4 bytes a token.
 void add_head(const LayerContext& context, Passes& passes) {
   const RankShare& share = context.share;
   add_norm(context, "final_norm", real(share.sharded_tokens * share.hidden), passes);

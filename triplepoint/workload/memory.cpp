@@ -98,7 +98,8 @@ double last_layer_bytes(const LayerContext& context, const ChunkLayers& chunk) {
 double loss_bytes(const LayerContext& context) {
   constexpr double half = 2, single = 4;
   switch (context.stack().loss_kernels) {
-    case spec::LossKernels::fused:  // logits and their gradient, or the softmax in floats
+    case spec::LossKernels::fused:
+    case spec::LossKernels::megatron_fused:  // logits and their gradient, or the softmax in floats
       return half + half;
     case spec::LossKernels::megatron:
       // The softmax in floats, which becomes the gradient, and its 16-bit copy. Source:
