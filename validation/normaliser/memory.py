@@ -12,7 +12,7 @@ from .models import matrices, parameters
 
 RESERVE = 4e9         # context, NCCL buffers, workspace
 ROOM = 0.97           # what an allocator leaves
-LOGIT_BYTES = {"fused": 4, "megatron": 6, "floats": 8, "op_by_op": 12, "none": 0}  # triplepoint/workload/memory.cpp
+LOGIT_BYTES = {"fused": 4, "megatron_fused": 4, "megatron": 6, "floats": 8, "op_by_op": 12, "none": 0}  # triplepoint/workload/memory.cpp
 
 
 def layer_bytes(shape, tokens, tensor, split_sequences, flash, recompute):
