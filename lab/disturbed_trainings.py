@@ -4,14 +4,12 @@
 
     python3 lab/disturbed_trainings.py TRIPLEPOINT [--pairs 4] [--fair 200] [--only KIND] [--keep FOLDER]
 
-Two ranks of triplepoint-train, one on each of the first two cores, train a small model for some seconds, recorded: once fairly, once
-disturbed. `why DISTURBED --against FAIR` is asked. Truth is the
-difference of the mean step, as the trainer prints it, to that of the fair runs before and after, or how long
-all ranks were stopped. A cause is named where
-it is the largest part, and its seconds are right within 15 % of the truth. Fair runs are asked against another fair one: any part of more
-than the first step blames somebody, unless the answer says that the machine was busy. As root all of it runs in a control group that comes
-before other programs; without one (or with fewer than two cores) limits are left out. Exit code 1 where less than 95 % are named or anybody
-is blamed.
+Two ranks of triplepoint-train, one on each of the first two cores, train a small model for some seconds, recorded: once fairly, once disturbed. `why
+DISTURBED --against FAIR` is asked. Truth is the difference of the mean step, as the trainer prints it, to that of the fair runs before and after, or
+how long all ranks were stopped. A cause is named where it is the largest part, and its seconds are right within 15 % of the truth. Fair runs are
+asked against each of the last four fair ones: any part of more than the first step blames somebody, unless the answer says that the machine was busy.
+As root all of it runs in a control group that comes before other programs; without one (or with fewer than two cores) limits are left out. Exit code
+1 where less than 95 % are named or anybody is blamed.
 """
 import argparse
 import contextlib
@@ -28,6 +26,7 @@ import time
 GROUPS = "/sys/fs/cgroup/cpu"
 GROUP = os.path.join(GROUPS, "triplepoint_lab")
 STEPS, WARMUP = 60, 5
+RECENT = 4  # fair runs that a further one is asked against
 JOB = """name = "small"
 model = "tiny-llama"
 cluster = "laptop"
@@ -207,20 +206,25 @@ NEEDS_GROUPS = {"CPU limit of rank 1", "CPU limit of both"}
 class Lab:
     def __init__(self, program, folder, has_groups):
         self.program, self.folder, self.has_groups = program, folder, has_groups
-        self.fair, self.turns, self.blamed, self.busy = None, 0, 0, 0  # fair: the last one and its step
+        self.recent, self.turns, self.asked, self.blamed, self.busy = [], 0, 0, 0, 0  # recent: fair ones and their steps
+
+    @property
+    def fair(self):
+        return self.recent[-1] if self.recent else None
 
     def train_fairly(self):
-        """Another fair one, which is asked against the last."""
-        last, self.turns = self.fair, self.turns + 1
-        self.fair = self.train(f"fair{self.turns % 2}")
-        if last is None:
-            return
-        answer, parts = self.why(self.fair[0], last[0])
-        is_busy = answer["verdict"].startswith("Other programs used")
-        self.busy += is_busy
-        if parts and not is_busy:
-            self.blamed += 1
-            print(f"  fair, {1e3 * answer['measured_s']:.1f} ms: {told(parts)}", flush=True)
+        """Another fair one, which is asked against each of the last ones."""
+        self.turns += 1
+        fair = self.train(f"fair{self.turns % (RECENT + 1)}")
+        for other, _ in self.recent:
+            answer, parts = self.why(fair[0], other)
+            is_busy = answer["verdict"].startswith("Other programs used")
+            self.asked += 1
+            self.busy += is_busy
+            if parts and not is_busy:
+                self.blamed += 1
+                print(f"  fair, {1e3 * answer['measured_s']:.1f} ms: {told(parts)}", flush=True)
+        self.recent = [*self.recent, fair][-RECENT:]
 
     def train(self, name, disturb=None, **settings):
         """The recording, and the mean step of it, s."""
@@ -280,7 +284,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("program")
     parser.add_argument("--pairs", type=int, default=4)
-    parser.add_argument("--fair", type=int, default=200)
+    parser.add_argument("--fair", type=int, default=200, help="how often fair runs are asked")
     parser.add_argument("--only", help="this kind, or fair")
     parser.add_argument("--keep", metavar="FOLDER", help="where recordings stay")
     request = parser.parse_args()
@@ -303,9 +307,9 @@ def main():
             named, right = (sum(column) for column in zip(*results))
             failed |= named < 0.95 * len(results)
             print(f"{kind:28} {len(results):4} {named:6} {right:8}", flush=True)
-        while lab.turns <= request.fair and request.only in (None, "fair"):
+        while lab.asked < request.fair and request.only in (None, "fair"):
             lab.train_fairly()
-        print(f"{'fair':28} {max(0, lab.turns - 1):4}; {lab.blamed} blame somebody, {lab.busy} say that the machine was busy")
+        print(f"{'fair':28} {lab.turns:4}, asked {lab.asked} times; {lab.blamed} blame somebody, {lab.busy} say that the machine was busy")
         failed |= lab.blamed > 0
     sys.exit(failed)
 
