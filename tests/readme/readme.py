@@ -28,9 +28,9 @@ def runnable(page):
 
 
 def interrupt_live(shell, done):
-    """Ends `triplepoint snapshot --every 1s` as Ctrl-C does, and nothing else."""
+    """Ends `triplepoint snapshot --every 1s` as Ctrl-C does, and nothing else: a program that has taken its signals, not its shell."""
     while not done.wait(0.5):
-        subprocess.run(["pkill", "-INT", "-P", str(shell), "-f", "triplepoint snapshot --every"], check=False)
+        subprocess.run(["pkill", "-INT", "--older", "1", "-P", str(shell), "-f", "^triplepoint snapshot --every"], check=False)
 
 
 def read_all(terminal):
