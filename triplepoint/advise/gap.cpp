@@ -40,6 +40,11 @@ bool is_inside(const StepPattern& pattern) {
          pattern.kind == Kind::spell;
 }
 
+/// Single long steps: every training has some.
+bool is_small(const StepPattern& pattern, Seconds step) {
+  return pattern.kind == StepPattern::Kind::tails && pattern.cost < least_part * step;
+}
+
 /// Where traces mark no passes, launch gaps inside them look like the schedule's.
 Seconds idle_of(const StepParts& parts) {
   return parts.gaps + parts.bubble;
@@ -95,7 +100,7 @@ class Explainer {
     const Seconds ordinary = history.steps > 0 ? history.ordinary() : gap_.measured;
     gap_.base = gap_.predicted.value_or(rank_steps_.empty() ? ordinary : gap_.measured);
     for (const StepPattern& pattern : history.patterns)
-      if (!is_inside(pattern)) {
+      if (!is_inside(pattern) && !is_small(pattern, ordinary)) {
         gap_.parts.push_back(part_of(pattern, history.base));
         name_marked_region(run_, pattern, gap_.parts.back());
         if (!gap_.predicted && !rank_steps_.empty()) gap_.base = gap_.base - pattern.cost;

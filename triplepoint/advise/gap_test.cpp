@@ -701,6 +701,23 @@ TEST_CASE("long steps are at what the recording marks then") {
   CHECK(cause_of("evaluate") == "region");
 }
 
+TEST_CASE("single long steps of less than a hundredth of the training are not told") {
+  const auto parts_of = [](double longer) {
+    run::Run run;
+    run.manifest.origin = run::Origin::measured;
+    Instant time;
+    for (size_t i = 0; i < recorded_steps; ++i) {
+      const bool is_long = i == 7 || i == 31;
+      const double own = 1 + 0.004 * random_normal({3, 9}, i) + (is_long ? longer : 0);
+      run.steps.push_back({time, time + own * unit::s, 0, 0});
+      time = run.steps.back().end;
+    }
+    return gap_of(run, nullptr).parts.size();
+  };
+  CHECK(parts_of(0.3 * 0.01 * recorded_steps) == 0);
+  CHECK(parts_of(1.5 * 0.01 * recorded_steps) == 1);
+}
+
 TEST_CASE("two slow GPUs in lockstep are both named, and cost what they are slower than the next") {
   spec::Job job = dense_job();
   job.environment.faults = {spec::parse_fault("gpu=3,power=0.5").value(),
