@@ -91,7 +91,10 @@ bool without_overlap(spec::Job& job) {
       false;
   return is_legal(job);
 }
+/// At a clock that is held: overlap draws more power, for which a power limit takes clock.
 bool free_overlap(spec::Job& job) {
+  const Hertz held = 0.6 * *job.cluster.gpu.max_clock;
+  job.environment.device_clock_limits.assign(as_size(job.world_size()), held);
   job.stack.overlap_compute_loss = 0;
   job.stack.overlap_transfer_stretch = 0;
   job.stack.tensor_overlap_compute_loss = 0;
