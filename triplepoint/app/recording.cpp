@@ -398,8 +398,8 @@ std::optional<std::string> busy_machine_note(const run::ProducerNumbers& numbers
   if (!run::was_disturbed(numbers)) return std::nullopt;
   return fmt::format(
       "other programs used {:.0f} % of the processors' time and {:.0f} % was idle: steps are "
-      "slower than on a "
-      "machine without them, and a peak measured meanwhile is too low; measure again without them",
+      "slower than on a machine without them, and a peak measured meanwhile is too low; measure "
+      "again without them",
       100 * *numbers.others_cpu_share, 100 * *numbers.idle_cpu_share);
 }
 

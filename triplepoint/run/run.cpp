@@ -151,7 +151,8 @@ bool has_trained(const Run& run) {
 
 bool was_disturbed(const ProducerNumbers& numbers) {
   constexpr double much = 0.2;
-  return numbers.others_cpu_share > much && numbers.idle_cpu_share < much;
+  const auto &others = numbers.others_cpu_share, &idle = numbers.idle_cpu_share;
+  return others && idle && *others > much && *idle < much;
 }
 
 std::string_view verdict_of(const Run& run) {

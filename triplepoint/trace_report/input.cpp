@@ -35,20 +35,6 @@ namespace {
 
 constexpr int64_t most_spans = 50'000'000;  // of a simulated run, written out
 
-/// Keeps what `keep` says of each span's index.
-template <class Keep>
-run::Timeline filtered(const run::Timeline& timeline, Keep keep) {
-  run::Timeline part = timeline;
-  part.spans.clear();
-  part.details.clear();
-  for (size_t i = 0; i < timeline.spans.size(); ++i) {
-    if (!keep(i)) continue;
-    part.spans.push_back(timeline.spans[i]);
-    if (!timeline.details.empty()) part.details.push_back(timeline.details[i]);
-  }
-  return part;
-}
-
 /// A run says where its steps are; the analyses look for marks in the timeline.
 void mark_steps(run::Run& run) {
   const std::vector<run::StepRecord> steps = run::detailed_steps(run);
@@ -149,7 +135,7 @@ Result<void> keep_ranks(TraceInput& input, const TraceOptions& options) {
   if (!options.ranks || names_ranks(*options.ranks)) return {};
   const std::vector<int32_t> ranks = TPT_TRY(parse_ranks(*options.ranks));
   const run::Timeline& timeline = input.timeline();
-  input.run.timeline = filtered(timeline, [&](size_t i) {
+  input.run.timeline = metrics::part_of(timeline, [&](size_t i) {
     return std::binary_search(ranks.begin(), ranks.end(), timeline.spans[i].rank);
   });
   keep_lanes(input, ranks);
