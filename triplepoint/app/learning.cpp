@@ -5,11 +5,13 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/statistics.h"
 
+#include "triplepoint/advise/gap.h"
 #include "triplepoint/advise/thermal_groups.h"
 #include "triplepoint/app/place_telemetry.h"
 #include "triplepoint/app/recording.h"
@@ -60,14 +62,16 @@ Result<void> add_run(const LearnInput& input, const spec::Library& library,
   std::optional<spec::Job> job = run.manifest.job;
   if (!job && input.job) job = TPT_TRY(formats::read_job(library, *input.job));
   const auto time = usual_step_time(run);
-  const auto gpus = static_cast<int64_t>(run.devices.size());
+  run::Run asked;
+  asked.manifest.job = job;
+  const std::vector<std::string> apart = advise::unlike(run, asked);
   if (run.manifest.origin == run::Origin::simulated)
     own.skipped.push_back({input.file, "it is a simulation, in which nothing was measured"});
-  else if (job && gpus > job->world_size())
-    own.skipped.push_back({input.file, fmt::format("it was recorded on {} GPUs, its job has {}",
-                                                   gpus, job->world_size())});
   else if (!job)
     own.skipped.push_back({input.file, jobless(input.file)});
+  else if (!apart.empty())
+    own.skipped.push_back(
+        {input.file, fmt::format("it is not of its job ({})", fmt::join(apart, "; "))});
   else
     learn_of(input.file, *job, time, run, own);
   return {};

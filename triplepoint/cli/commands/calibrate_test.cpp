@@ -155,20 +155,26 @@ TEST_CASE("a training's log teaches what the job before it ran, at its median st
   CHECK(contains(jobless.err, "name the job before it"));
 }
 
-TEST_CASE("traces of kernels teach the step that they show") {
+TEST_CASE("traces of kernels teach the step that they show, if they are of their job") {
   const ScratchFolder folder;
-  const std::string job = folder.file(
-      "job.toml",
-      "model = \"tiny-gpt\"\ncluster = \"hgx-h100\"\nstack = \"megatron-core\"\n[plan]\n"
-      "tensor_parallel_size = 2\nglobal_batch_size = 8\n");
+  const auto calibrated_on = [&](int gpus) {
+    const std::string job = folder.file(
+        "job.toml", fmt::format("model = \"tiny-gpt\"\nstack = \"megatron-core\"\n[cluster]\n"
+                                "base = \"hgx-h100\"\ngpus_per_node = {}\n[plan]\n"
+                                "tensor_parallel_size = 2\nglobal_batch_size = 8\n",
+                                gpus));
+    return call({"calibrate", "--job", job, folder.path("traces"), "-o", folder.path("mine"),
+                 "--format", "json"});
+  };
   for (const int rank : {0, 1})
     folder.file(fmt::format("traces/rank{}.json", rank), testing::KinetoFixture(rank).text());
-  const Outcome said = call({"calibrate", "--job", job, folder.path("traces"), "-o",
-                             folder.path("mine"), "--format", "json"});
-  const Json learned = json_of(said);
+  const Json learned = json_of(calibrated_on(2));
   REQUIRE(learned.at("runs").size() == 1);
   // Two steps, of 4.9 ms as both ranks mark them.
   CHECK(learned.at("runs").at(0).at("measured_s").get<double>() == doctest::Approx(0.0049));
+  const Outcome refused = calibrated_on(8);
+  CHECK(refused.code == exit_failed);
+  CHECK(contains(refused.err, "it is not of its job (2 GPUs, predicted 8)"));
 }
 
 TEST_CASE("a simulation teaches nothing") {
