@@ -79,8 +79,6 @@ class Job:
         self.take_recompute()
         self.job["plan.tensor_parallel_size"] = self.tp
         apply_words(row, self.job, self.model, self.assume)
-        if self.software.stack.startswith("megatron") and self.job.get("stack.loss_kernels") == "fused":
-            self.job["stack.loss_kernels"] = "megatron_fused"
         self.settle()
         return self.written(measured)
 

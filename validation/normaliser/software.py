@@ -109,7 +109,8 @@ def apply_words(row, job, model, assume):
             said = True if row.says(rule["words"]) else None
         else:
             said = switch(row.words, rule["words"])
-        changes = rule.get({True: "on", False: "off"}.get(said), {})
+        on_stack = next((other for stack, other in rule.get("of", {}).items() if job["stack"].startswith(stack)), rule)
+        changes = on_stack.get({True: "on", False: "off"}.get(said), {})
         if said and not rule.get("instead", {}).items() <= job.items():
             continue
         for key, value in changes.items():
