@@ -16,7 +16,7 @@ enum class AttentionKernels { unfused, flash_1, flash_2, native };
 /// (workload/chunk_work.cpp) of each logit: one kernel over 16-bit logits (FlashAttention's, apex',
 /// Liger's, inductor's); Megatron's over vocabulary shards, chains fused by the jit or not; logits
 /// and gradient in floats (XLA); PyTorch's operations one by one in floats; none: head and loss are
-/// one kernel that makes no logits.
+/// taken in chunks of logits that the backward pass makes again (prime-rl, cut cross entropy).
 enum class LossKernels { fused, megatron_fused, megatron, floats, op_by_op, none };
 
 /// Where sharded parameters lie while they compute (FSDP, ZeRO-3): where the collectives read and

@@ -45,6 +45,9 @@ struct LossCost {
 /// * Floats (XLA, assumed): a cast, two reads; a read, a write, a cast.
 /// * Op by op: log_softmax reads three times (rows at work, 264 of an H100, outgrow its L2) and
 ///   writes; nll_loss_backward writes, log_softmax_backward reads three floats and writes one.
+/// * None: as fused; composed, a cast, temperature, maximum, difference, exponential, its sum, the
+///   sum of its products with the logit; a cast, temperature, difference, exponential, two factors,
+///   two casts back (prime-rl, trainer/models/layers/lm_head.py; 2048 words a chunk outgrow an L2).
 LossCost loss_cost(const LayerContext& context) {
   constexpr double single = 4;
   const double element = context.share.element;
@@ -63,10 +66,11 @@ LossCost loss_cost(const LayerContext& context) {
     case spec::LossKernels::op_by_op:
       if (context.share.tensor > 1) return composed;
       return {cast + 4 * single, cast + 5 * single, 4, 4, 3};
-    case spec::LossKernels::none:  // chunks of logits, written as the stack writes activations
+    case spec::LossKernels::none:
       break;
   }
-  return context.stack().fused_activations ? fused : composed;
+  const LossCost chunks{cast + 12 * single, 3 * cast + 10 * single, 8, 8, 3};
+  return context.stack().fused_activations ? fused : chunks;
 }
 
 void add_loss(const LayerContext& context, Passes& passes) {
@@ -135,7 +139,8 @@ void add_embedding(const LayerContext& context, Passes& passes) {
 /// token only, and no loss.
 ///
 /// Ranks that share the vocabulary exchange per token the maximum, the target's logit and the sum:
-/// all-reduces of 4 bytes a token.
+/// all-reduces of 4 bytes a token. Chunks of logits that are not kept are made again before their
+/// gradient: the head's product, once more (also of Liger's loss, which takes gradients forward).
 void add_head(const LayerContext& context, Passes& passes) {
   const RankShare& share = context.share;
   add_norm(context, "final_norm", real(share.sharded_tokens * share.hidden), passes);
@@ -150,10 +155,10 @@ void add_head(const LayerContext& context, Passes& passes) {
               .quantized = false},
              passes);
   gather_for_weight_gradient(context, passes);
-  if (share.training)
-    add_loss(context, passes);
-  else
-    add_sampling(context, passes);
+  if (!share.training) return add_sampling(context, passes);
+  add_loss(context, passes);
+  if (context.stack().loss_kernels == spec::LossKernels::none)
+    passes.backward_input.push_back(*std::ranges::find(passes.forward, "lm_head", &spec::Op::name));
 }
 
 using spec::Op;

@@ -42,19 +42,21 @@ TEST_CASE("the loss moves what its implementation reads and writes of a logit") 
        {Case{fused, 1, 4, 4, 0, false}, Case{fused, 2, 4, 4, 2}, Case{megatron_fused, 2, 22, 14, 2},
         Case{megatron, 1, 38, 14, 0}, Case{megatron, 2, 38, 14, 3}, Case{floats, 1, 14, 14, 0},
         Case{op_by_op, 1, 22, 26, 0}, Case{op_by_op, 2, 38, 14, 3}, Case{none, 1, 4, 4, 0},
-        Case{none, 1, 38, 14, 0, false}}) {
+        Case{none, 1, 54, 58, 0, false}}) {
     spec::Job job = test::with(test::on_nodes(test::gpt(4, 2048, 16, 2048), 1), {c.tensor});
     job.stack.loss_kernels = c.kernels;
     job.stack.fused_activations = c.fused_activations;
     const RankShare share = share_of_rank(job);
     const double logits = real(share.tokens) * real(share.vocabulary);
-    int reductions = 0;
+    int64_t reductions = 0, products = 0;
     for (const auto& [op, times] : test::ops_of(build_work_graph(job).works.front())) {
+      if (op.name == "lm_head") products += times;
       if (op.name == "loss") CHECK(op.hbm_bytes / unit::B == Approx(c.forward * logits));
       if (op.name == "loss_backward") CHECK(op.hbm_bytes / unit::B == Approx(c.backward * logits));
       reductions += op.is_communication() && op.name.substr(0, 5) == "loss_" ? 1 : 0;
     }
     CHECK(reductions == c.reductions);
+    CHECK(products == (c.kernels == none ? 2 : 1));
   }
 }
 
