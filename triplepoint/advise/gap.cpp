@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -52,20 +53,21 @@ Seconds idle_of(const StepParts& parts) {
 
 struct PartWords {
   Seconds (*of)(const StepParts&);
-  const char *cause, *what, *advice;
+  const char *cause, *name, *what, *advice;
 };
 constexpr std::array<PartWords, 5> part_words = {
     {{[](const StepParts& p) { return p.exposed_communication; }, "exposed_communication",
-      "communication that nothing hides",
+      "communication", "communication that nothing hides",
       "overlap it, use larger buckets, or look at the links (triplepoint trace comm)"},
-     {idle_of, "host", "GPUs without work, as the host is late or the schedule leaves gaps",
+     {idle_of, "host", "idle time",
+      "GPUs without work, as the host is late or the schedule leaves gaps",
       "use CUDA graphs or fewer, larger kernels; bind ranks to cores"},
-     {[](const StepParts& p) { return p.waiting; }, "waiting",
+     {[](const StepParts& p) { return p.waiting; }, "waiting", "waiting",
       "ranks wait for each other in collectives",
       "even out the work of ranks (triplepoint trace stragglers)"},
-     {[](const StepParts& p) { return p.computing; }, "computing", "kernels take longer",
+     {[](const StepParts& p) { return p.computing; }, "computing", "kernels", "kernels take longer",
       "compare kernels with triplepoint trace diff and clocks with a recording"},
-     {[](const StepParts& p) { return p.copying; }, "copies", "copies that nothing hides",
+     {[](const StepParts& p) { return p.copying; }, "copies", "copies", "copies that nothing hides",
       "pin memory, and copy on another stream"}}};
 
 class Explainer {
@@ -290,9 +292,10 @@ class Explainer {
     }
     take_patterns_inside();
     take_rest_of_settings();
-    if (gap_.predicted)
+    if (gap_.predicted) {
+      take_one_factor(plain_, plain_);
       take_rest(plain_, plain_);
-    else {
+    } else {
       take_idle();
       take_exposed();
     }
@@ -352,7 +355,8 @@ class Explainer {
     take_patterns_inside();
     Metrics now = named_.empty() ? simulated : simulated_metrics(changed(job));
     // What settings change in a simulated job says nothing unless that is as the measured one.
-    if (simulated.step_time &&
+    take_one_factor(simulated, now);
+    if (!has_one_factor_ && simulated.step_time &&
         abs(*simulated.step_time - *plain_.step_time) < near * *plain_.step_time)
       name_settings(changed(job), simulated, now);
     if (named_.empty()) {
@@ -437,42 +441,98 @@ class Explainer {
 
   // ---- the rest
 
-  /// What is left, by what the device does; what slow ranks cost is part of waiting. What is
-  /// expected: the prediction, and what the named changes make of it by simulation.
-  void take_rest(const Metrics& before, const Metrics& after) {
-    if (!seen_.parts || !plain_.parts || !before.parts || !after.parts) return;
-    if (is_as_other_run()) return;
-    const auto excess_of = [&](Seconds (*of)(const StepParts&)) {
-      return of(*seen_.parts) - of(*plain_.parts) - of(*after.parts) + of(*before.parts);
-    };
-    std::vector<GapPart> more;
+  /// Of one thing that devices do: what is expected, and what is seen beyond it and not explained.
+  struct Excess {
+    const PartWords* words;
+    Seconds own, usual, excess;
+  };
+
+  /// What is expected: the prediction, and what the named changes make of it by simulation. What
+  /// slow ranks cost is part of waiting.
+  std::vector<Excess> excesses(const Metrics& before, const Metrics& after) const {
+    std::vector<Excess> all;
     for (const PartWords& words : part_words) {
-      const Seconds own = words.of(*seen_.parts), usual = own - excess_of(words.of);
+      const Seconds own = words.of(*seen_.parts);
+      const Seconds usual =
+          words.of(*plain_.parts) + (words.of(*after.parts) - words.of(*before.parts));
       Seconds excess = own - usual;
       if (words.cause == std::string_view("waiting"))
         excess = excess - of_ranks_ - of_clocks_ - waiting_in_calls_;
       if (words.of == idle_of) excess = excess - idle_in_calls_;
       if (words.cause == std::string_view("computing")) excess = excess - of_cores_;
-      if (excess < least_part * gap_.measured) continue;
-      more.push_back(
-          {.cause = words.cause,
-           .what = fmt::format("{}: {}, predicted{} are {}", words.what, time_of(own),
-                               named_.empty() ? "" : " with what is named above", time_of(usual)),
-           .seen_in = "traces",
-           .cost = excess,
-           .advice = words.advice});
-      if (words.of != idle_of) continue;
-      if (has_stages() && 2 * excess_of([](const StepParts& p) { return p.bubble; }) > excess)
-        name_stages(more.back());
-      const bool is_told = idle_in_calls_ + waiting_in_calls_ > Seconds();
-      if (!is_told && calls_ && calls_->share >= most_of_idle)
-        name_host_calls(*calls_, more.back(), Calls::share_of_it);
-      else if (!is_told && were_launched())
-        more.back().cause = unknown_cause;
+      all.push_back({&words, own, usual, excess});
     }
-    std::ranges::stable_sort(more, [](const auto& a, const auto& b) { return a.cost > b.cost; });
-    for (GapPart& part : more)
-      take(std::move(part));
+    return all;
+  }
+
+  /// What takes longer in one proportion, each within a third of the factor, has one part: none of
+  /// it is a cause of its own.
+  void take_one_factor(const Metrics& before, const Metrics& after) {
+    constexpr double most_apart = 1.0 / 3, large = 0.05;
+    if (!knows_parts(before, after) || is_as_other_run()) return;
+    const std::vector<Excess> all = excesses(before, after);
+    Seconds usual, excess;
+    for (const Excess& one : all) {
+      usual += one.usual;
+      excess += one.excess;
+    }
+    const double factor = excess / usual;
+    std::vector<std::string> shares;
+    for (const Excess& one : all) {
+      const bool is_large = one.usual > large * usual;
+      const Seconds expected = factor * one.usual;
+      if (abs(one.excess - expected) > most_apart * (is_large ? expected : excess)) return;
+      if (is_large)
+        shares.push_back(fmt::format("{} {}", one.words->name, percent(one.excess / one.usual)));
+    }
+    if (shares.size() < 2) return;
+    has_one_factor_ = true;
+    take({.cause = "everything",
+          .what = fmt::format("everything takes {} longer ({}), as at a lower clock or on a slower "
+                              "machine{}",
+                              percent(factor), fmt::join(shares, ", "),
+                              gap_.against_recording ? "" : ", or the prediction is off"),
+          .seen_in = "traces",
+          .cost = excess,
+          .advice = gap_.against_recording
+                        ? "compare clocks, power modes and other programs of the two runs"
+                        : "compare the clocks with a recording, or calibrate with a run that is "
+                          "well (triplepoint calibrate)"});
+  }
+
+  bool knows_parts(const Metrics& before, const Metrics& after) const {
+    return seen_.parts && plain_.parts && before.parts && after.parts;
+  }
+
+  /// What is left, by what the device does.
+  void take_rest(const Metrics& before, const Metrics& after) {
+    if (has_one_factor_ || !knows_parts(before, after) || is_as_other_run()) return;
+    std::vector<Excess> all = excesses(before, after);
+    std::ranges::stable_sort(all, std::greater(), &Excess::excess);
+    for (const Excess& one : all)
+      if (one.excess >= least_part * gap_.measured) take(part_of_excess(one, before, after));
+  }
+
+  GapPart part_of_excess(const Excess& one, const Metrics& before, const Metrics& after) const {
+    const PartWords& words = *one.words;
+    GapPart part{
+        .cause = words.cause,
+        .what = fmt::format("{}: {}, predicted{} are {}", words.what, time_of(one.own),
+                            named_.empty() ? "" : " with what is named above", time_of(one.usual)),
+        .seen_in = "traces",
+        .cost = one.excess,
+        .advice = words.advice};
+    if (words.of != idle_of) return part;
+    const auto bubble = [](const Metrics& of) { return of.parts->bubble; };
+    if (has_stages() &&
+        2 * (bubble(seen_) - bubble(plain_) - bubble(after) + bubble(before)) > one.excess)
+      name_stages(part);
+    const bool is_told = idle_in_calls_ + waiting_in_calls_ > Seconds();
+    if (!is_told && calls_ && calls_->share >= most_of_idle)
+      name_host_calls(*calls_, part, Calls::share_of_it);
+    else if (!is_told && were_launched())
+      part.cause = unknown_cause;
+    return part;
   }
 
   /// Most idle time lies before kernels that had been launched.
@@ -535,7 +595,7 @@ class Explainer {
   // waits for cores; in host calls.
   Seconds left_, of_ranks_, of_clocks_, of_cores_, idle_in_calls_, waiting_in_calls_;
   std::vector<Named> named_;
-  bool found_devices_ = false;
+  bool found_devices_ = false, has_one_factor_ = false;
 };
 
 }  // namespace

@@ -718,6 +718,25 @@ TEST_CASE("single long steps of less than a hundredth of the training are not to
   CHECK(parts_of(1.5 * 0.01 * recorded_steps) == 1);
 }
 
+TEST_CASE("what takes longer in one proportion has one part") {
+  constexpr Sources traces_only{.recording = false, .traces = true};
+  const run::Run fair = recorded(dense_job(), 1, traces_only);
+  run::Run slow = recorded(dense_job(), 2, traces_only);
+  for (run::Span& span : slow.timeline.spans) {
+    span.begin = Instant() + 1.2 * (span.begin - Instant());
+    span.end = Instant() + 1.2 * (span.end - Instant());
+  }
+  const Seconds more = 0.2 * (slow.steps[0].end - slow.steps[0].begin);
+  lengthen(slow, [&](size_t) { return more; });
+  for (const run::Run* against : {&fair, &prediction_of(dense_job())}) {
+    const Gap gap = gap_of(slow, against);
+    REQUIRE(gap.parts.size() == 1);
+    CHECK(gap.parts[0].cause == "everything");
+    CHECK(gap.parts[0].what.find("takes 20 % longer") != std::string::npos);
+    CHECK(gap.parts[0].cost / (gap.measured - gap.base) == Approx(1).epsilon(0.05));
+  }
+}
+
 TEST_CASE("two slow GPUs in lockstep are both named, and cost what they are slower than the next") {
   spec::Job job = dense_job();
   job.environment.faults = {spec::parse_fault("gpu=3,power=0.5").value(),
