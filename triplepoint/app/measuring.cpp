@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "triplepoint/base/text.h"
 
@@ -120,12 +121,11 @@ Result<run::Run> load_recording(const formats::JobFiles& files, int64_t repeat,
                                 const spec::Job& job) {
   run::Run run = TPT_TRY(run::load(files.recording(repeat).string()));
   if (run.steps.empty()) {
-    std::string why = "the step time is unknown";
-    for (const std::string& note : run.manifest.notes)
-      if (note.starts_with("steps cannot be marked")) why = note;
+    std::vector<std::string> why = run.manifest.notes;
+    if (why.empty()) why.emplace_back("the step time is unknown");
     return error(
         fmt::format("the training of {} marked no steps ({}); see docs/measure/recording.md and {}",
-                    job.name, why, files.log().string()));
+                    job.name, fmt::join(why, "; "), files.log().string()));
   }
   run.manifest.job = job;
   run.manifest.name = job.name;

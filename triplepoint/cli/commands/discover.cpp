@@ -56,13 +56,12 @@ class Discover : public Command {
   }
 
  private:
-  /// A GPU that does not answer would be missing in the description.
+  /// What does not answer would be missing in the description.
   static Result<void> require_answers(const telemetry::Sensors& sensors) {
     if (sensors.opening == nullptr) return {};
     for (const telemetry::Gap& gap : sensors.opening->outstanding())
-      if (contains(gap.what, "GPU"))
-        return error(fmt::format("{}: {} (the description would lack it); {}", gap.what, gap.why,
-                                 gap.remedy));
+      return error(
+          fmt::format("{}: {} (the description would lack it); {}", gap.what, gap.why, gap.remedy));
     return {};
   }
 

@@ -191,6 +191,10 @@ double cut_above(std::vector<double> lengths) {
   return 1.15 * cut;
 }
 
+bool has_parts(const BarChart& chart) {
+  return std::ranges::any_of(chart.bars, [](const Bar& bar) { return !bar.parts.empty(); });
+}
+
 std::string bar_chart_svg(const BarChart& chart, double width) {
   const Layout layout = lay_out(chart, width);
   std::string svg = svg_begin(width, layout.height, chart.title) + grid(chart, layout) +

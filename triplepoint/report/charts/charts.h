@@ -33,6 +33,8 @@ Axis axis_between(double lowest, double highest, int most = 6);
 /// An SVG drawing. One bar that is many times longer than the others is cut, and shows it.
 /// `width`: of the drawing, in its own units; about one CSS pixel each.
 std::string bar_chart_svg(const BarChart& chart, double width = 360);
+/// Whether any bar is drawn.
+bool has_parts(const BarChart& chart);
 
 /// Beyond this, bars are cut: four times the upper quartile, unless all are below twice that.
 double cut_above(std::vector<double> lengths);

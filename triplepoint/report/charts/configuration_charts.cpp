@@ -121,8 +121,12 @@ Figure measure_figure(const Measure& measure, const Group& group) {
     chart.limit = limit / unit::W;
     chart.limit_name = fmt::format("power limit, {} W", significant(*chart.limit));
   }
-  return {measure.id + "-" + group.id, chart.title, measure_note(measure, chart),
-          bar_chart_svg(chart), measure_table(measure, group)};
+  return {.id = measure.id + "-" + group.id,
+          .title = chart.title,
+          .note = measure_note(measure, chart),
+          .drawing = bar_chart_svg(chart),
+          .table = measure_table(measure, group),
+          .is_empty = !has_parts(chart)};
 }
 
 std::vector<Figure> figures_of(const std::vector<Measure>& measures, const Group& group) {
@@ -331,8 +335,7 @@ Move largest_move(const LineChart& chart) {
   return most;
 }
 
-std::string sweep_title(const Measure& measure, const LineChart& chart) {
-  const Move most = largest_move(chart);
+std::string sweep_title(const Measure& measure, const Move& most) {
   const std::string title = capitalized(measure.name);
   if (most.line == nullptr) return title + ": not known";
   const std::string change = most.ratio >= 2   ? significant(most.ratio) + " times"
@@ -355,9 +358,13 @@ Figure sweep_figure(const Measure& measure, const Group& group, const std::vecto
     chart.positions.push_back(std::to_string(size));
   for (std::size_t i = 0; i < sweeps.size(); ++i)
     chart.lines.push_back(sweep_line(sweeps[i], positions, measure.key, i));
-  chart.title = sweep_title(measure, chart);
-  return {"microbatch-" + measure.id + "-" + group.id, chart.title, "", line_chart_svg(chart),
-          line_table(chart)};
+  const Move most = largest_move(chart);
+  chart.title = sweep_title(measure, most);
+  return {.id = "microbatch-" + measure.id + "-" + group.id,
+          .title = chart.title,
+          .drawing = line_chart_svg(chart),
+          .table = line_table(chart),
+          .is_empty = most.line == nullptr};
 }
 
 }  // namespace

@@ -258,9 +258,13 @@ Figure memory_figure(const Group& group) {
   chart.title = memory_title(group, chart.limit);
   if (chart.limit)
     chart.limit_name = fmt::format("{} GiB of device memory", significant(*chart.limit, 4));
-  return {"memory-" + group.id, chart.title,
-          chart.limit ? "Dashed line: " + chart.limit_name + ", as the driver reports it." : "",
-          html_legend(memory_legend()) + bar_chart_svg(chart), std::move(table)};
+  return {
+      .id = "memory-" + group.id,
+      .title = chart.title,
+      .note = chart.limit ? "Dashed line: " + chart.limit_name + ", as the driver reports it." : "",
+      .drawing = html_legend(memory_legend()) + bar_chart_svg(chart),
+      .table = std::move(table),
+      .is_empty = !has_parts(chart)};
 }
 
 }  // namespace triplepoint::report

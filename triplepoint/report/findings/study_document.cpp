@@ -163,20 +163,16 @@ std::string verdict_of(const StudyRow& row) {
   return failed ? "failed" : std::string(name_of(row.verdict));
 }
 
-/// Errors in full, and what a recording lacks; of other warnings the code in words, for they did
-/// not keep the job from running.
+/// Errors in full, what a recording lacks, and options without effect, of which several are
+/// possible; of other warnings the code in words, for they did not keep the job from running.
 std::string diagnoses_text(const StudyRow& row) {
   std::string text;
   for (const spec::Diagnosis& diagnosis : row.diagnoses) {
-    const bool is_error = diagnosis.severity == spec::Diagnosis::Severity::error;
+    const bool in_full = diagnosis.severity == spec::Diagnosis::Severity::error || !row.has_job ||
+                         diagnosis.code == spec::DiagnosisCode::inert_option;
     std::string code(spec::name_of(diagnosis.code));
     std::ranges::replace(code, '_', ' ');
-    const std::string& what = diagnosis.what;
-    if (diagnosis.code == spec::DiagnosisCode::inert_option)  // of several only some may be
-      code +=
-          ": " + what.substr(0, what.find(what.find(" with ") < what.find('(') ? " with " : " "));
-    text += fmt::format("{}{}", text.empty() ? "" : "; ",
-                        is_error || !row.has_job ? diagnosis.what : code);
+    text += fmt::format("{}{}", text.empty() ? "" : "; ", in_full ? diagnosis.what : code);
   }
   return text;
 }

@@ -52,6 +52,7 @@ struct Figure {
   bool wide = false;               // takes the whole row of the page
   bool shows_table = false;        // its numbers are not folded away
   bool has_compact_table = false;  // its numbers are in the page's data, for the script to write
+  bool is_empty = false;           // no number of it is known
 };
 std::string html_figure(const Figure& figure);
 
