@@ -181,7 +181,7 @@ class Explainer {
                            run_.manifest.origin != run::Origin::simulated &&
                            !metrics::knows_collectives_only(timeline);
     if (!is_traced) return;
-    metrics::TraceSteps steps = metrics::find_steps(timeline);
+    metrics::TraceSteps steps = metrics::consecutive_steps(metrics::find_steps(timeline));
     int64_t shown = 1;
     if (run_.manifest.origin != run::Origin::imported && !run_.steps.empty() &&
         steps.source != metrics::StepSource::annotations) {  // the recording knows steps
@@ -601,7 +601,7 @@ class Explainer {
 }  // namespace
 
 std::vector<run::StepRecord> steps_of_traces(const run::Timeline& timeline) {
-  const metrics::TraceSteps found = metrics::find_steps(timeline);
+  const metrics::TraceSteps found = metrics::consecutive_steps(metrics::find_steps(timeline));
   std::set<int32_t> working;
   for (size_t i = 0; i < timeline.spans.size(); ++i)
     if (metrics::is_kernel(metrics::type_of(timeline, timeline.spans[i]).kind))

@@ -186,6 +186,15 @@ std::vector<GapPart> parts_of_idle(const std::vector<metrics::MeanStep>& ranks,
       name_host_calls(*calls, part, Calls::share_of_it);
     parts.push_back(std::move(part));
   }
+  double outside = 0;
+  for (const metrics::MeanStep& rank : ranks)
+    outside += as_real(rank.outside) / as_real(ranks.size());
+  parts.push_back(
+      {.cause = "outside_steps",
+       .what = "kernels that belong to no marked step run between the steps (evaluation, copies)",
+       .seen_in = "traces",
+       .cost = outside * unit::ns,
+       .advice = "run them less often, or mark them as steps if they are"});
   return parts;
 }
 

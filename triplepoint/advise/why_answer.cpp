@@ -247,7 +247,7 @@ answers::Document why_answer(const Gap& gap, const run::Run& measured, std::stri
   if (!slow.empty()) parts.remarks.push_back({"not known: " + slow, answers::Remark::Kind::note});
   for (const std::string& what : gap.untold)
     parts.remarks.push_back({"not known: " + what, answers::Remark::Kind::note});
-  if (measured.manifest.origin == run::Origin::measured)  // such as that the machine was busy
+  if (measured.manifest.origin != run::Origin::simulated)  // such as that the machine was busy
     for (const std::string& note : measured.manifest.notes)
       parts.remarks.push_back({note, answers::Remark::Kind::note});
   answer.sections.push_back(std::move(parts));

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/trace_lanes.h"
 
@@ -234,6 +236,28 @@ TraceSteps find_steps(const run::Timeline& timeline) {
   return found;
 }
 
+TraceSteps consecutive_steps(TraceSteps all) {
+  const auto number_of = [](const TraceStep& step) {
+    const size_t mark = step.name.rfind('#');
+    return mark == std::string::npos ? std::nullopt : whole_number(step.name.substr(mark + 1));
+  };
+  size_t best = 0, most = 0;  // first of the longest stretch, and its length
+  for (size_t from = 0, i = 0; i < all.steps.size(); ++i) {
+    const auto number = number_of(all.steps[i]);
+    if (!number || all.source != StepSource::annotations) return all;
+    if (i > from && *number != *number_of(all.steps[i - 1]) + 1) from = i;
+    if (i - from + 1 > most) best = from, most = i - from + 1;
+  }
+  if (most == all.steps.size()) return all;
+  all.steps = std::vector<TraceStep>(all.steps.begin() + static_cast<ptrdiff_t>(best),
+                                     all.steps.begin() + static_cast<ptrdiff_t>(best + most));
+  for (int32_t& step : all.step_of_span) {
+    step -= static_cast<int32_t>(best);
+    if (step < 0 || step >= std::ssize(all.steps)) step = -1;
+  }
+  return all;
+}
+
 run::Timeline part_of(const run::Timeline& timeline, const std::function<bool(size_t)>& keeps) {
   run::Timeline part;
   part.types = timeline.types;
@@ -326,9 +350,20 @@ std::vector<MeanStep> mean_steps(const run::Timeline& timeline, const TraceSteps
       extent.second = std::max(extent.second, of->end);
     }
   });
-  for (const RankBreakdown& rank : breakdown_of_ranks(inside_steps(timeline, steps))) {
+  const auto is_within = [&](size_t i) {
+    const run::Span& span = timeline.spans[i];
+    if (steps.step_of_span[i] >= 0) return true;
+    const auto extent = extents.find(span.rank);
+    return extent != extents.end() && span.begin.nanoseconds() >= extent->second.first &&
+           span.end.nanoseconds() <= extent->second.second;
+  };
+  std::map<int32_t, int64_t> busy;
+  for (const RankBreakdown& rank : breakdown_of_ranks(inside_steps(timeline, steps)))
+    busy[rank.rank] = rank.busy;
+  for (const RankBreakdown& rank : breakdown_of_ranks(part_of(timeline, is_within))) {
     const auto [begin, end] = extents[rank.rank];
     means.push_back(mean_of(rank, inside[rank.rank], end - begin));
+    means.back().outside = (rank.busy - busy[rank.rank]) / means.back().steps;
   }
   return means;
 }

@@ -46,6 +46,10 @@ struct TraceSteps {
 /// step. A rank in which nothing repeats has no steps.
 TraceSteps find_steps(const run::Timeline&);
 
+/// Of marked steps those of the longest stretch of consecutive numbers: what a profiler did not see
+/// between others is no time between steps. All, where names have no numbers.
+TraceSteps consecutive_steps(TraceSteps);
+
 /// Only the spans that are kept, by their index.
 run::Timeline part_of(const run::Timeline&, const std::function<bool(size_t)>& keeps);
 /// Only what belongs to steps, or to one.
@@ -65,10 +69,11 @@ void for_each_step(const run::Timeline&, const TraceSteps&,
 ///   between from the last end of a step to the first begin of the rank's next one, by the same
 ///           classes; overlapping steps have none. At most what the length leaves beside busy time
 ///           and the idle time inside steps
+///   outside time in which only what belongs to no step runs, between its steps
 struct MeanStep {
   int32_t rank = 0;
   int64_t steps = 0;  // 0: none are known
-  int64_t length = 0;
+  int64_t length = 0, outside = 0;
   IdleTime idle, between;
 };
 std::vector<MeanStep> mean_steps(const run::Timeline&, const TraceSteps&);

@@ -129,6 +129,34 @@ TEST_CASE("where the host runs ahead, steps and their idle time are the device's
   CHECK(means[0].idle.total() == 40 / 3);  // four gaps of 10, while two kernels overlap
 }
 
+TEST_CASE("kernels of no step are no idle time, and a break in the numbers is no time between") {
+  run::Timeline timeline;
+  add_types(timeline);
+  timeline.num_ranks = 1;
+  int64_t now = 0;
+  for (const int number : {4, 5, 6, 105, 106}) {
+    if (number == 105) now += 50'000;  // another cycle of the profiler
+    const int32_t mark = timeline.intern({.name = fmt::format("ProfilerStep#{}", number),
+                                          .kind = run::SpanKind::step,
+                                          .stream = run::Stream::host});
+    add(timeline, now, now + 100, mark);
+    add(timeline, now + 1, now + 3, launch, {.correlation = now});
+    add(timeline, now + 10, now + 90, gemm, {.correlation = now});
+    // An evaluation, launched outside.
+    add(timeline, now + 101, now + 103, launch, {.correlation = now + 1});
+    add(timeline, now + 105, now + 195, gemm, {.correlation = now + 1});
+    now += 200;
+  }
+  run::sort(timeline);
+  const TraceSteps steps = consecutive_steps(find_steps(timeline));
+  REQUIRE(steps.steps.size() == 3);
+  CHECK(steps.steps.back().name == "ProfilerStep#6");
+  const std::vector<MeanStep> means = mean_steps(timeline, steps);
+  REQUIRE(means.size() == 1);
+  CHECK(means[0].outside == 2 * 90 / 3);
+  CHECK(means[0].idle.total() < 40);
+}
+
 TEST_CASE("of captures in one file that number their calls alike, each kernel has its own") {
   run::Timeline timeline;
   add_types(timeline);

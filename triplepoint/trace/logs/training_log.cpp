@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -18,8 +19,9 @@ namespace triplepoint::trace {
 
 namespace {
 
-constexpr Seconds longest(1e7);   // of one step
-constexpr Seconds farthest(9e8);  // of a log, 28 years
+constexpr Seconds longest(1e7);             // of one step
+constexpr Seconds farthest(9e8);            // of a log, 28 years
+constexpr Seconds most_between_ranks(1.0);  // that print one step
 
 /// One way to print a step. `marker` begins what is about one step and stands before its fields,
 /// with the step's number behind it; empty: the line is about one step.
@@ -322,26 +324,82 @@ class LogReader {
     const int64_t interval = usual == intervals.end() ? 1 : usual->first;
     const bool says_times =
         std::ranges::any_of(log_.steps, [](const LoggedStep& s) { return s.time.has_value(); });
-    const LoggedStep *before = nullptr, *stamped = nullptr;
+    const LoggedStep* before = nullptr;
     for (LoggedStep& step : log_.steps) {
       const bool first = before == nullptr || before->execution != step.execution;
-      if (first) stamped = nullptr;
       const int64_t since = first ? std::max<int64_t>(step.step, 1) : step.step - before->step;
       // What is printed is the mean since the line before; a line that is missing is not made up.
       if (step.time && step.covers == 1) step.covers = std::min(interval, since);
-      if (stamped != nullptr && !step.time && step.at && *stamped->at < *step.at) {
-        step.covers = step.step - stamped->step;
-        step.time = (*step.at - *stamped->at) / as_real(step.covers);
-      }
       log_.unread += !step.time && (!step.at || (first && says_times)) ? 1 : 0;
-      if (step.at) stamped = &step;
       if (step.samples && log_.sequence_length && !step.tokens)
         step.tokens = *step.samples * *log_.sequence_length;
       before = &step;
     }
+    set_clock_forward();
+    take_times_of_stamps(says_times);
   }
 
  private:
+  /// Where a clock was set back, later stamps are moved on: that step takes as long as the one
+  /// before, or as it says.
+  void set_clock_forward() {
+    const LoggedStep *first = nullptr, *before = nullptr;
+    Seconds shift;
+    for (LoggedStep& step : log_.steps) {
+      if (!step.at) continue;
+      if (before == nullptr || before->execution != step.execution) first = before = nullptr;
+      *step.at = *step.at + shift;
+      if (before != nullptr && *step.at<*before->at&& * before->at - *step.at> most_between_ranks) {
+        const Seconds usual =
+            before == first ? Seconds()
+                            : (*before->at - *first->at) / as_real(before->step - first->step);
+        const Seconds back = *before->at - *step.at;
+        const Seconds passed = as_real(step.step - before->step) * step.time.value_or(usual);
+        log_.set_back = std::max(log_.set_back, back);
+        shift += back + passed;
+        *step.at = *step.at + back + passed;
+      }
+      if (first == nullptr) first = &step;
+      before = &step;
+    }
+  }
+
+  /// Times between stamps. Of whole seconds a difference is off by up to one: where no line says a
+  /// time, steps are counted together until twenty have passed.
+  void take_times_of_stamps(bool says_times) {
+    const bool whole_seconds = std::ranges::all_of(log_.steps, [](const LoggedStep& step) {
+      return !step.at || step.at->nanoseconds() % 1'000'000'000 == 0;
+    });
+    const Seconds least = whole_seconds && !says_times ? 20 * unit::s : Seconds();
+    const LoggedStep *from = nullptr, *first = nullptr;
+    LoggedStep* before = nullptr;
+    for (LoggedStep& step : log_.steps) {
+      if (before != nullptr && before->execution != step.execution) {
+        if (from == first) count_together(from, before);
+        from = before = nullptr;
+      }
+      if (!step.at) continue;
+      if (from == nullptr) first = &step;
+      if (from == nullptr || step.time) {
+        from = &step;
+      } else if (*step.at > *before->at && *step.at - *before->at >= least) {
+        count_together(from, before);
+        count_together(before, &step);
+        from = &step;
+      } else if (*step.at > *from->at && *step.at - *from->at >= least) {
+        count_together(from, &step);
+        from = &step;
+      }
+      before = &step;
+    }
+    if (from == first) count_together(from, before);
+  }
+  static void count_together(const LoggedStep* from, LoggedStep* to) {
+    if (from == nullptr || to->time || !(*from->at < *to->at)) return;
+    to->covers = to->step - from->step;
+    to->time = (*to->at - *from->at) / as_real(to->covers);
+  }
+
   /// Several ranks may have written on one line: every marker begins its own step.
   void read_steps(std::string_view line, const Dialect& dialect) {
     size_t at = find_marker(line, dialect.marker, 0);
@@ -543,9 +601,38 @@ bool looks_like_training_log(std::string_view head) {
          has("{'loss':");
 }
 
+namespace {
+
+/// Steps of one batch: the longest stretch, where it changes now and then. Returns a note of that.
+std::optional<std::string> keep_one_batch(TrainingLog& log) {
+  std::vector<std::span<LoggedStep>> stretches;
+  for (LoggedStep& step : log.steps) {
+    const bool goes_on = !stretches.empty() && stretches.back().back().samples == step.samples;
+    if (!goes_on) stretches.emplace_back(&step, 0);
+    stretches.back() = {stretches.back().data(), stretches.back().size() + 1};
+  }
+  constexpr size_t least_mean = 4;  // steps; shorter ones are no schedule
+  if (stretches.size() < 2 || log.steps.size() < least_mean * stretches.size()) return std::nullopt;
+  const auto longest = *std::max_element(  // of several the last
+      stretches.rbegin(), stretches.rend(),
+      [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const auto batch_of = [](const LoggedStep& step) { return step.samples.value_or(0); };
+  std::string note = fmt::format(
+      "the batch changes from {} to {} samples{}: only steps {} to {} are looked at, of {} samples",
+      batch_of(log.steps.front()), batch_of(log.steps.back()),
+      stretches.size() > 2 ? fmt::format(" in {} stages", stretches.size()) : "",
+      longest.front().step, longest.back().step, batch_of(longest.front()));
+  log.steps = std::vector<LoggedStep>(longest.begin(), longest.end());
+  return note;
+}
+
+}  // namespace
+
 Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
-  const TrainingLog log = TPT_TRY(parse_training_log(input));
+  TrainingLog log = TPT_TRY(parse_training_log(input));
   TraceBuilder builder("training_log");
+  const int64_t again = steps_run_again(log);
+  if (const auto note = keep_one_batch(log)) builder.note(*note);
   const int32_t rank = options.rank.value_or(options.rank_if_unknown.value_or(0));
   const int32_t type = builder.type(
       {.name = "training step", .kind = run::SpanKind::step, .stream = run::Stream::host});
@@ -558,10 +645,13 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
   builder.numbers().samples_per_step = log.steps.back().samples;
   if (log.restarts > 0) {
     builder.numbers().restarts = log.restarts;
-    builder.numbers().steps_run_again = steps_run_again(log);
+    builder.numbers().steps_run_again = again;
     builder.note(fmt::format("the training began again {} times: steps that ran twice count twice",
                              log.restarts));
   }
+  if (log.set_back > Seconds())
+    builder.note(
+        fmt::format("the clock of the log was set back by {:.0f} s", log.set_back / unit::s));
   if (log.unread > 0)
     builder.note(fmt::format(
         "{} lines of steps tell no plausible number or time: they are left out, or timed by their "

@@ -35,6 +35,7 @@ struct TrainingLog {
   std::optional<int64_t> sequence_length;
   std::vector<LoggedStep> steps;
   int64_t restarts = 0;
+  Seconds set_back;      // the most that the log's clock was; stamps after it are moved on
   int64_t unread = 0;    // lines of steps without a plausible number or time
   int64_t repeated = 0;  // step lines about a step that was known: other ranks, progress bars
   bool truncated = false;
@@ -46,14 +47,16 @@ struct TrainingLog {
 /// carriage returns, prefixes of launchers and ranks, and several ranks' words on one line do not
 /// matter.
 ///
-/// Where a line has no step time, it is the difference of two stamps.
+/// Where a line has no step time, it is the difference of two stamps; of stamps in whole seconds
+/// the mean over twenty seconds.
 Result<TrainingLog> parse_training_log(Input&);
 
 /// What a log cannot give, and the commands that show what it has.
 std::string use_of_training_log(const std::string& file);
 
 bool looks_like_training_log(std::string_view head);
-/// One span per step on rank 0.
+/// One span per step on rank 0. Where the batch changes now and then, the steps are those of the
+/// longest stretch of one batch, and a note says so.
 Result<Trace> read_training_log(Input&, const ReadOptions&);
 
 }  // namespace triplepoint::trace

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/trace/logs/training_log.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -316,6 +319,57 @@ TEST_CASE("a broken time is the stamps', and stamps that stand still are none") 
     CHECK(spans.size() == 19);
     CHECK((spans.back().end - spans.front().begin) / unit::s == doctest::Approx(190));
   }
+}
+
+TEST_CASE("a bar of whole seconds tells fast steps as the mean over twenty seconds") {
+  for (const double length : {0.1, 0.37, 1.3, 7.3, 33.0}) {
+    std::string text;
+    for (int step = 1; step <= 600; ++step) {
+      const int passed = static_cast<int>(length * step);
+      text += fmt::format(" {}%|#   | {}/600 [{:02}:{:02}<01:00, 1.00it/s]\n", step / 6, step,
+                          passed / 60, passed % 60);
+    }
+    const TrainingLog log = parsed(text);
+    double worst = 0;
+    int64_t covered = 0;
+    for (const LoggedStep& step : log.steps)
+      if (step.time) {
+        worst = std::max(worst, std::abs(*step.time / unit::s / length - 1));
+        covered += step.covers;
+      }
+    CHECK(worst < 0.07);
+    CHECK(covered > 350);
+  }
+}
+
+TEST_CASE("a clock that is set back is no standstill, and that is told") {
+  std::string text;
+  for (int step = 0; step < 40; ++step) {
+    const int minute = step < 20 ? 30 : 20;
+    text +=
+        fmt::format(" [2024-03-14 23:{}:{:02}]", minute, step) + megatron_step(step, 1'000, false);
+  }
+  Input input = Input::of_text(text, "train.log");
+  const Trace trace = read_training_log(input, {}).value();
+  REQUIRE(trace.timeline.spans.size() == 40);
+  const Seconds all = trace.timeline.spans.back().end - trace.timeline.spans.front().begin;
+  CHECK(all / unit::s == doctest::Approx(40));
+  CHECK(std::ranges::count(trace.skipped.notes, "the clock of the log was set back by 600 s") == 1);
+}
+
+TEST_CASE("where the batch changes only the longest stretch of one batch is looked at") {
+  std::string text;
+  for (int step = 1; step <= 50; ++step) {
+    std::string line = megatron_step(step, step < 20 ? 1'000 : 4'000, false);
+    if (step >= 20) line.replace(line.find("256 | lm"), 3, "999");
+    text += line;
+  }
+  Input input = Input::of_text(text, "train.log");
+  const Trace trace = read_training_log(input, {}).value();
+  CHECK(trace.timeline.spans.size() == 31);
+  CHECK(trace.numbers.samples_per_step == 999);
+  REQUIRE(!trace.skipped.notes.empty());
+  CHECK(trace.skipped.notes[0].find("from 256 to 999 samples") != std::string::npos);
 }
 
 TEST_CASE("a loop that ends its columns in bars tells its milliseconds") {
