@@ -466,7 +466,7 @@ class Explainer {
   }
 
   /// What takes longer in one proportion, each within a third of the factor, has one part: none of
-  /// it is a cause of its own.
+  /// it is a cause itself.
   void take_one_factor(const Metrics& before, const Metrics& after) {
     constexpr double most_apart = 1.0 / 3, large = 0.05;
     if (!knows_parts(before, after) || is_as_other_run()) return;

@@ -48,7 +48,9 @@ void learn_of(const std::string& file, const spec::Job& job, std::optional<Secon
   seen.samples = advise::thermal_samples(run);
   std::vector<learn::GpuHeat> heat = heat_of(seen);
   if (const auto note = busy_machine_note(run.numbers)) own.doubts.push_back({file, *note});
-  if (time)
+  if (const auto impossible = time ? calibrate::faster_than_peak(job, *time) : std::nullopt)
+    own.skipped.push_back({file, *impossible});
+  else if (time)
     own.runs.push_back({file, job, *time / unit::s, metrics::measure(run).power_mean_w});
   else if (heat.empty())
     own.skipped.push_back({file, "it has no step and no temperature"});

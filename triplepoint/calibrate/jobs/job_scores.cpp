@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 
@@ -173,11 +175,18 @@ bool compares(const JobRow& row, const spec::Job& job) {
          measured.standing_gib || measured.reserved_gib;
 }
 
+std::optional<std::string> impossible_time(const JobRow& row, const spec::Job& job) {
+  const auto time = measured_step_time(row.measured, job);
+  return row.measured.ran && time ? faster_than_peak(job, *time) : std::nullopt;
+}
+
 void score_row(const JobRow& row, const PredictedJob& predicted,
                const PredictionIntervals& intervals, TableScores& scores) {
   const std::string& fault = row.fault.empty() ? predicted.fault : row.fault;
   if (!fault.empty()) {
     scores.skipped.push_back({row.row_id, fault});
+  } else if (const auto impossible = impossible_time(row, predicted.job)) {
+    scores.skipped.push_back({row.row_id, *impossible});
   } else if (!compares(row, predicted.job)) {
     scores.skipped.push_back(
         {row.row_id,
@@ -196,6 +205,19 @@ std::optional<Seconds> measured_step_time(const Measurement& measured, const spe
   if (!of_one_second) return std::nullopt;
   if (measured.step_time_s) return *measured.step_time_s * unit::s;
   return of_one_second->predicted / of_one_second->measured * unit::s;
+}
+
+std::optional<std::string> faster_than_peak(const spec::Job& job, Seconds step_time) {
+  const auto peak = job.cluster.gpu.peak(job.plan.precision);
+  if (!peak || job.cluster.shared_cores > 0) return std::nullopt;
+  const workload::StepFlops flops = workload::count_step_flops(job);
+  const Seconds least = (flops.model - 0.5 * flops.core) / (*peak * as_real(job.world_size()));
+  if (step_time >= least) return std::nullopt;
+  return fmt::format(
+      "a step of {} s is no step of this job (its products alone take {} s at the peak of {} {}); "
+      "check the job and the unit",
+      significant(step_time / unit::s), significant(least / unit::s), job.world_size(),
+      job.cluster.gpu.name);
 }
 
 Result<TableScores> score_job_table(const CsvTable& table, const ScoreContext& context) {
@@ -328,6 +350,7 @@ void add_row(const JobRow& row, const std::string& file, const spec::Library& li
   if (!job) return skip(job.error().what);
   const auto time = measured_step_time(row.measured, *job);
   if (!time) return skip("there is neither a time, a rate, nor TFLOP/s by a known convention");
+  if (auto impossible = faster_than_peak(*job, *time)) return skip(*std::move(impossible));
   own.runs.push_back({.name = row.row_id, .job = *std::move(job), .seconds = *time / unit::s});
 }
 

@@ -46,6 +46,10 @@ Result<JobPrediction> predict_job(const spec::Job&);
 /// The step time that a measured time or rate of the job says; nothing where neither is there.
 std::optional<Seconds> measured_step_time(const Measurement&, const spec::Job&);
 
+/// Why that cannot be a step of the job: the products of the model, half of causal attention, take
+/// longer at the GPUs' peak. Nothing where they do not, or where no peak is known.
+std::optional<std::string> faster_than_peak(const spec::Job&, Seconds step_time);
+
 /// TFLOPs of one step per GPU as a publication counts them ("SEQSEL", "PALM_MFU", ...); nothing for
 /// a convention without a formula. Formulas: docs/models/validation.md.
 std::optional<double> step_tflop_of_convention(std::string_view convention, const spec::Job&);

@@ -355,7 +355,7 @@ class LogReader {
                             : (*before->at - *first->at) / as_real(before->step - first->step);
         const Seconds back = *before->at - *step.at;
         const Seconds passed = as_real(step.step - before->step) * step.time.value_or(usual);
-        log_.set_back = std::max(log_.set_back, back);
+        log_.set_back = std::max(log_.set_back, back + passed);
         shift += back + passed;
         *step.at = *step.at + back + passed;
       }
