@@ -96,7 +96,7 @@ Result<void> add_temperatures(const LearnInput& input, const spec::Library& libr
 Result<void> add_input(const LearnInput& input, const spec::Library& library,
                        calibrate::OwnRuns& own) {
   const std::string& file = input.file;
-  if (file.ends_with(".toml"))
+  if (file.ends_with(".toml") && path_exists(file))
     return error(
         fmt::format("{} is a job, of which nothing was measured; name it as --job {}", file, file));
   if (!file.ends_with(".csv")) return add_run(input, library, own);

@@ -55,8 +55,7 @@ bool hides(const spec::Op& op, const spec::Plan& plan) {
   return false;
 }
 
-perf::GroupPlacement placement_of(const spec::Job& job, const workload::WorkGraph& graph,
-                                  spec::GroupKind kind) {
+perf::GroupPlacement placement_of(const workload::WorkGraph& graph, spec::GroupKind kind) {
   const workload::GroupShape shape = graph.grid.shape(kind);
   return {shape.ranks, shape.nodes, shape.ranks_per_node, shape.groups_per_node};
 }
@@ -212,7 +211,7 @@ perf::CollectiveTime time_of_collective(const spec::Job& job, const workload::Wo
   if (op.is_host_copy()) return {.transfer = op.payload / *job.cluster.gpu.host_bandwidth};
   return in_messages(op.kernels,
                      perf::collective_time(job.cluster, op.collective, op.payload / op.kernels,
-                                           placement_of(job, graph, op.group)));
+                                           placement_of(graph, op.group)));
 }
 
 perf::KernelTime time_of_kernel(const spec::Job& job, const spec::Op& op) {

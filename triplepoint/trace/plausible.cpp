@@ -279,12 +279,15 @@ void clip_overflowing(run::Timeline& timeline, bool any, Skipped& skipped) {
     return i == lane.longest_span && lane.count > 3 && lane.longest > 100 * ms &&
            lane.longest > 10 * (lane.total - lane.longest);
   };
-  int64_t clipped = 0;
+  constexpr int64_t rounding = 2'000;  // ns, of a profiler's stamps
+  int64_t clipped = 0, overlapping = 0, all = 0;
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     LaneSums* const lane = lane_of(i);
     if (lane == nullptr) continue;
     if (lane->before != SIZE_MAX) {
       run::Span& before = timeline.spans[lane->before];
+      ++all;
+      overlapping += before.end.nanoseconds() > timeline.spans[i].begin.nanoseconds() + rounding;
       if (before.end > timeline.spans[i].begin && (any || overflowed(*lane, lane->before))) {
         before.end = timeline.spans[i].begin;
         ++clipped;
@@ -303,6 +306,12 @@ void clip_overflowing(run::Timeline& timeline, bool any, Skipped& skipped) {
     timeline.spans.erase(timeline.spans.begin() + static_cast<std::ptrdiff_t>(i));
     timeline.details.erase(timeline.details.begin() + static_cast<std::ptrdiff_t>(i));
   }
+  if (clipped == 0 && 20 * overlapping > all)
+    note_reason(skipped, fmt::format("{} of {} kernels and copies overlap the one before on their "
+                                     "stream, as those of several processes or GPUs under one "
+                                     "number do, or of a CUDA graph: what is told of the rank may "
+                                     "be the sum of several",
+                                     overlapping, all));
   if (clipped > 0)
     note_reason(skipped, fmt::format("{} lengths run into the next operations of their stream "
                                      "(overflowed): each ends where the next begins",

@@ -575,6 +575,21 @@ TEST_CASE("ranks that other tools merged into one file are ranks, and so are sev
   CHECK(read(ranked + ranked.substr(700)).skipped.notes.size() == 1);  // over a longer file
 }
 
+TEST_CASE("kernels that overlap on one stream may be those of several processes, which is told") {
+  const auto notes_of = [](int apart) {
+    std::string events;
+    for (int i = 0; i < 20; ++i)
+      events += fmt::format(
+          R"({}{{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":{},"dur":90,)"
+          R"("args":{{"device":0,"stream":7,"correlation":{}}}}})",
+          i == 0 ? "" : ",\n", apart * i, i);
+    return read(file_of({events})).skipped.notes;
+  };
+  CHECK(notes_of(100).empty());
+  REQUIRE(notes_of(50).size() == 1);
+  CHECK(notes_of(50)[0].starts_with("19 of 19 kernels and copies overlap"));
+}
+
 TEST_CASE("a stream that waits for another does nothing, and DMA copies (MTIA)") {
   std::string events;
   for (int i = 0; i < 4; ++i)
