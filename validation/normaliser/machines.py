@@ -104,8 +104,10 @@ def machine_of(row, assume):
     note = row.text("gpu_note")[:LONGEST_NOTE]
     name = board["cluster"]
     for node in library.rules("machines")["node"]:
-        if node["gpu"] == board["gpu"] and re.search(node["pattern"], note, re.I):
+        if node["gpu"] == board["gpu"] and re.search(node["pattern"], note, re.I) and re.search(node.get("software", ""), row.text("framework"), re.I):
             name, board = node["cluster"], board | {"set": board.get("set", {}) | node.get("set", {})}
+            if node.get("reason"):
+                assume(node["reason"])
             break
     machine = Machine(board, name)
     gpus = gpus_of(row)
