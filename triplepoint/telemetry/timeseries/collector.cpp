@@ -2,10 +2,12 @@
 #include "triplepoint/telemetry/timeseries/collector.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -47,8 +49,9 @@ bool is_bus_address(std::string_view id) {
          id.find_first_not_of("0123456789abcdefABCDEF:.") == id.npos;
 }
 
+/// Of a whole GPU: one of a MIG instance (MIG-...) names no GPU.
 bool is_uuid(std::string_view id) {
-  return id.starts_with("GPU-") || id.starts_with("MIG-") ||
+  return id.starts_with("GPU-") ||
          (id.size() >= 12 && id.find_first_not_of("0123456789abcdefABCDEFx-") == id.npos);
 }
 
@@ -59,6 +62,7 @@ std::string seconds_text(double seconds) {
 }  // namespace
 
 void Collector::begin_file(std::optional<int32_t> gpu) {
+  judge_samples();
   file_gpu_ = gpu;
   losses_.clear();
 }
@@ -107,6 +111,8 @@ std::optional<int64_t> Collector::time_of(std::span<const Column> columns, Cells
     }
     ++(moment->is_relative ? relative_rows_ : dated_rows_);
     has_no_zone_ |= moment->has_no_zone;
+    has_whole_seconds_ &=
+        moment->ns % second_ns == 0 && cells[i].find_first_of(".,") == cells[i].npos;
     return moment->ns;
   }
   const auto when = with_date.empty() ? std::nullopt : moment_in(trimmed(with_date));
@@ -133,27 +139,37 @@ Collector::Owner& Collector::owner(std::map<std::string, Owner, std::less<>>& al
 /// Null where the row names none, or several.
 Collector::Owner* Collector::gpu_of(std::string_view host, std::span<const Column> columns,
                                     Cells cells) {
-  std::string_view number, other;
+  std::string_view number, uuid, pci;
   bool has_column = false;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].is != Is::gpu) continue;
     has_column = true;
     const std::string_view id = bare(cells[i]);
     if (number.empty() && gpu_number(id)) number = id;
-    if (other.empty() && (is_uuid(id) || is_bus_address(id))) other = id;
-    if (number.empty() && other.empty() && no_gpu_ == 0) example_gpu_ = id;
+    if (pci.empty() && is_bus_address(id)) pci = id;
+    if (uuid.empty() && is_uuid(id)) uuid = id;
+    if (number.empty() && uuid.empty() && pci.empty() && no_gpu_ == 0) example_gpu_ = id;
   }
-  if (has_column && number.empty() && other.empty()) return nullptr;
+  if (has_column && number.empty() && uuid.empty() && pci.empty()) return nullptr;
   if (!has_column) {
     // Rows of one moment are one GPU each, in the driver's order.
     key_ = fmt::format("{}", file_gpu_ ? *file_gpu_ : anonymous_);
     return &owner(gpus_, host, std::string(key_));
   }
+  const auto known = by_uuid_.find(uuid);
+  if (known != by_uuid_.end()) return known->second;
   const auto plain_number = gpu_number(number);
-  Owner& found =
-      owner(gpus_, host, plain_number ? fmt::format("{}", *plain_number) : std::string(other));
-  if (plain_number && !other.empty()) (is_bus_address(other) ? found.pci : found.uuid) = other;
-  return &found;
+  const std::string id =
+      plain_number ? fmt::format("{}", *plain_number) : std::string(uuid.empty() ? pci : uuid);
+  Owner* found = &owner(gpus_, host, id);
+  // Others of this number are of a node without a name, or were replaced.
+  for (int more = 2; plain_number && !uuid.empty() && !found->uuid.empty(); ++more) {
+    found = &owner(gpus_, fmt::format("{}{}({})", host, host.empty() ? "" : " ", more), id);
+    shares_numbers_ = true;
+  }
+  if (!pci.empty()) found->pci = pci;
+  if (!uuid.empty()) by_uuid_.emplace(found->uuid = uuid, found);
+  return found;
 }
 
 void Collector::take(Owner& owner, const Column& column, std::string_view cell, int64_t ns,
@@ -183,7 +199,7 @@ void Collector::add(std::span<const Column> columns, Cells cells, bool decimal_c
   std::string_view host;
   bool has_own = false, has_gpu_column = false;
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    if (columns[i].is == Is::host) host = bare(cells[i]);
+    if (columns[i].is == Is::host && host.empty()) host = bare(cells[i]);
     has_gpu_column |= columns[i].is == Is::gpu;
     has_own |= (columns[i].is == Is::reading && !columns[i].gpu && !columns[i].of_node) ||
                columns[i].is == Is::reason;
@@ -191,9 +207,12 @@ void Collector::add(std::span<const Column> columns, Cells cells, bool decimal_c
   row_lacks_time_ = false;
   auto when = time_of(columns, cells);
   if (!when) return;
-  if (!row_lacks_time_ && !has_gpu_column) {
-    anonymous_ = anonymous_ns_ == *when ? anonymous_ + 1 : 0;
-    anonymous_ns_ = *when;
+  anonymous_ = 0;
+  if (!row_lacks_time_ && !has_gpu_column && has_own && !file_gpu_) {
+    Samples& samples = samples_[std::string(host)];
+    if (samples.ns.empty() || samples.ns.back() != *when)
+      samples.ns.push_back(*when), samples.rows.push_back(0);
+    anonymous_ = samples.rows.back()++;
   }
   Owner* gpu = has_own ? gpu_of(host, columns, cells) : nullptr;
   const bool is_numbered = row_lacks_time_ && has_own && has_gpu_column;
@@ -220,25 +239,94 @@ void Collector::add(std::span<const Column> columns, Cells cells, bool decimal_c
   }
 }
 
+/// Rows that name no GPU: those of one time are one sample, of a GPU each in the driver's order,
+/// where nothing else is possible.
+void Collector::judge_samples() {
+  for (const auto& [host, samples] : samples_) {
+    const int64_t each = samples.rows.front();
+    const auto [fewest, most] = std::ranges::minmax(
+        std::span(samples.rows)
+            .first(std::max<std::size_t>(1, samples.rows.size() - 1)));  // the last may be cut
+    std::vector<int64_t> steps;
+    for (std::size_t i = 1; i < samples.ns.size(); ++i)
+      if (samples.ns[i] > samples.ns[i - 1]) steps.push_back(samples.ns[i] - samples.ns[i - 1]);
+    const int64_t usual = steps.empty() ? 0 : upper_median(steps);
+    const auto uneven = std::ranges::count_if(
+        steps, [&](int64_t step) { return step > 3 * usual || 3 * step < usual; });
+    std::string why;
+    if (fewest != most || samples.rows.back() > each)
+      why = fmt::format("its samples have from {} to {} rows", fewest,
+                        std::max(most, samples.rows.back()));
+    else if (25 * uneven > std::ssize(steps))
+      why = fmt::format("its rows are from {} to {} apart, as those of several GPUs in turn",
+                        seconds_text(as_real(std::ranges::min(steps)) * 1e-9),
+                        seconds_text(as_real(std::ranges::max(steps)) * 1e-9));
+    else if (each > 1 && has_whole_seconds_ && usual < 2 * second_ns)
+      why = fmt::format("{} rows of a whole second may be {} GPUs once, or fewer several times",
+                        each, each);
+    if (!why.empty())
+      refuse(
+          fmt::format("no column says which GPU a row is of ({}); ask for index, as in "
+                      "nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv",
+                      why));
+    std::string text = "no column says which GPU a row is of: all are taken to be of one";
+    if (each > 1)
+      text = fmt::format(
+          "no column says which GPU a row is of: the {} rows of each time are taken "
+          "to be of {} GPUs, in the driver's order",
+          each, each);
+    if (std::ranges::find(notes_, text) == notes_.end()) note(std::move(text));
+  }
+  samples_.clear();
+}
+
+/// Rows that go back to a span that was told before: of another table, not after a clock was set.
+/// An hour that comes twice is no such, unless it begins where the rows begin.
+std::size_t Collector::rows_of_covered_times(const std::vector<int64_t>& ns, int64_t usual) const {
+  int64_t first = ns.front(), last = ns.front();
+  std::size_t rows = 0;
+  for (std::size_t i = 1; i < ns.size(); ++i) {
+    if (ns[i] < ns[i - 1]) {
+      std::size_t end = i;
+      while (end + 1 < ns.size() && ns[end + 1] >= ns[end])
+        ++end;
+      const int64_t shared = std::min(last, ns[end]) - std::max(first, ns[i]);
+      const bool is_hour = is_hour_back(ns[i - 1] - ns[i], usual) &&
+                           std::abs(ns[i] - first) > 60 * second_ns + 2 * usual;
+      if (!is_hour && 2 * shared > std::min(last - first, ns[end] - ns[i]))
+        rows +=
+            as_size(std::count_if(&ns[i], &ns[end] + 1, [&](int64_t at) { return at <= last; }));
+    }
+    first = std::min(first, ns[i]);
+    last = std::max(last, ns[i]);
+  }
+  return rows;
+}
+
+/// An hour that comes twice is an hour; other clocks were set by an amount that is not written
+/// down.
+bool Collector::is_hour_back(int64_t back, int64_t usual) const {
+  constexpr int64_t hour_ns = 3600 * second_ns;
+  return has_no_zone_ && std::abs(back - hour_ns) < 60 * second_ns + 2 * usual;
+}
+
 /// Stamps in their order, each once. A clock that went back a few times was set: what follows goes
-/// on where it was. Rows in no order at all are sorted.
-void Collector::straighten(Track& track) {
+/// on where it was. Rows in no order at all are sorted. `whose`: for what is refused.
+void Collector::straighten(Track& track, const std::string& whose) {
   std::vector<int64_t>& ns = track.ns;
   std::vector<int64_t> steps, backwards;
   for (std::size_t i = 1; i < ns.size(); ++i)
     (ns[i] < ns[i - 1] ? backwards : steps).push_back(ns[i] - ns[i - 1]);
   const int64_t usual = steps.empty() ? 0 : upper_median(steps);
-  if (!backwards.empty() && backwards.size() <= 3 && backwards.size() * 20 <= ns.size()) {
+  const bool in_parts = !backwards.empty() && backwards.size() * 20 <= ns.size();
+  const std::size_t again = in_parts ? rows_of_covered_times(ns, usual) : 0;
+  if (in_parts && again == 0 && !has_any_order_ && backwards.size() <= 3) {
     int64_t shift = 0;
     for (std::size_t i = 1, last = 0; i < ns.size(); last = i++) {
       const int64_t back = ns[last] - shift - ns[i];
-      // An hour that comes twice is an hour; other clocks were set by an amount that is not written
-      // down.
-      constexpr int64_t hour_ns = 3600 * second_ns;
-      const bool is_hour = has_no_zone_ && std::abs(back - hour_ns) < 60 * second_ns + 2 * usual;
       constexpr int64_t most_ns = 100'000'000 * second_ns;  // three years: no clock is set so far
       if (back > most_ns) break;
-      if (back > 0) shift += is_hour ? hour_ns : back + usual;
+      if (back > 0) shift += is_hour_back(back, usual) ? 3600 * second_ns : back + usual;
       if (back > 0) back_s_ = std::max(back_s_, as_real(back + usual) * 1e-9);
       ns[i] += shift;
     }
@@ -249,11 +337,15 @@ void Collector::straighten(Track& track) {
   Track sorted;
   const bool counts = track.column.kind == run::ReadingKind::counter;
   Counter counter;
+  std::size_t same = 0, others = 0, changes = 0;
+  double value = 0;
   for (const std::size_t i : order) {
     if (!sorted.ns.empty() && sorted.ns.back() == ns[i]) {
-      repeated_ += track.values[i] != sorted.values.back() && !counts ? 1 : 0;
+      ++(track.values[i] == value ? same : others);
       continue;
     }
+    changes += value != track.values[i];
+    value = track.values[i];
     sorted.ns.push_back(ns[i]);
     restarts_ += counts && i > 0 && track.values[i] < track.values[i - 1] ? 1 : 0;
     constexpr double milli = 1e3;  // counters count in whole numbers
@@ -261,6 +353,15 @@ void Collector::straighten(Track& track) {
         counts ? counter.update(static_cast<uint64_t>(track.values[i] * milli), ns[i]) / milli
                : track.values[i]);
   }
+  repeated_ += static_cast<int64_t>(others);
+  const bool differs =
+      others * 20 > ns.size() || (again > 2 * (same + others) && changes * 20 > ns.size());
+  if (differs && !track.column.of_node)
+    refuse(
+        fmt::format("readings of {} come twice for the same times, with other values ({}; the "
+                    "table holds several nodes or runs, or times without fractions of a second); "
+                    "name the node in a column titled host, or give one table at a time",
+                    whose, track.column.signal));
   ns = std::move(sorted.ns);
   // Samplers that write changes only have rows at any distance; others have none in a gap.
   bool repeats = false;
@@ -333,20 +434,30 @@ void Collector::number_gpus(run::Run& run, std::vector<Owner*>& order) const {
   // AMD's tools see one host, whose partitions may be 64.
   const bool is_one_host =
       run.manifest.producer == "amd-smi" || run.manifest.producer == "rocm-smi";
-  const int64_t per_node = is_one_host ? most_gpus : per_node_;
+  const auto per_node_of = [&](const Owner& gpu) {
+    return is_one_host || (!gpu.number && !gpu.host.empty()) ? most_gpus : per_node_;
+  };
   std::ranges::sort(order, [](const Owner* a, const Owner* b) {
     return std::tuple(a->host, a->number.value_or(-1), a->number ? "" : a->pci, a->place) <
            std::tuple(b->host, b->number.value_or(-1), b->number ? "" : b->pci, b->place);
   });
   const bool has_hosts = hosts_.size() > 1 || (hosts_.size() == 1 && !hosts_.front().empty());
+  // Numbers from 1 on fill fewer nodes than if they were from 0 on.
+  std::array<std::set<std::pair<std::string_view, int64_t>>, 2> nodes;
+  for (const Owner* const gpu : order)
+    for (const int64_t first : {0, 1})
+      nodes[as_size(first)].emplace(
+          gpu->host, (gpu->number.value_or(0) - first + per_node_of(*gpu)) / per_node_of(*gpu));
+  const bool has_zero = std::ranges::any_of(order, [](auto* gpu) { return gpu->number == 0; });
+  const int64_t first = nodes[1].size() < nodes[0].size() && !has_zero ? 1 : 0;
   std::vector<std::pair<run::Device, Owner*>> devices;
   for (Owner* const gpu : order) {
-    const int64_t number = gpu->number ? *gpu->number : without_number[gpu->host]++;
+    const int64_t number = gpu->number ? *gpu->number - first : without_number[gpu->host]++;
     const auto host = std::ranges::find(hosts_, gpu->host) - hosts_.begin();
-    const auto local = static_cast<int32_t>(number % per_node);
-    devices.push_back({{.node = static_cast<int32_t>(has_hosts ? host : number / per_node),
-                        .local = local,
-                        .slot = local,
+    const auto slot = static_cast<int32_t>(number % per_node_of(*gpu));
+    devices.push_back({{.node = static_cast<int32_t>(has_hosts ? host : number / per_node_of(*gpu)),
+                        .local = slot + static_cast<int32_t>(first),
+                        .slot = slot,
                         .name = gpu->model,
                         .uuid = gpu->uuid,
                         .pci = nvml::plain_pci(gpu->pci)},
@@ -361,6 +472,13 @@ void Collector::number_gpus(run::Run& run, std::vector<Owner*>& order) const {
     order.push_back(gpu);
   }
   if (has_hosts) run.manifest.hosts = hosts_;
+  if (first == 1) run.manifest.notes.emplace_back("GPUs are numbered from 1 on, as in the table");
+  if (shares_numbers_) {
+    if (run.manifest.hosts.front().empty()) run.manifest.hosts.front() = "(1)";
+    run.manifest.notes.emplace_back(
+        "GPUs of several UUIDs have one number: they are put on as many nodes, whose names nothing "
+        "tells, or were replaced");
+  }
   if (!has_hosts && !run.devices.empty() && run.devices.back().node > 0)
     run.manifest.notes.push_back(
         fmt::format("no column names the node: {} GPUs each are taken to be of one", per_node_));
@@ -388,6 +506,12 @@ void Collector::count_on_packages(run::Run& run, const std::vector<Owner*>& orde
       fmt::format("power is that of packages: every {} GPUs are parts of one, whose power the "
                   "first of them tells",
                   each));
+}
+
+std::string Collector::whose(const Owner& owner) {
+  const std::string id =
+      owner.number ? fmt::format("GPU {}", *owner.number) : owner.uuid + owner.pci;
+  return owner.host.empty() ? id : fmt::format("{} of {}", id.empty() ? "node" : id, owner.host);
 }
 
 void Collector::add_series(run::Run& run, Owner& owner, int32_t index, int64_t epoch) {
@@ -488,7 +612,8 @@ void Collector::leave_out_other_times(Track& track, bool is_relative) {
   track.values.resize(kept);
 }
 
-run::Run Collector::finish(const Path& source, std::string producer) {
+Result<run::Run> Collector::finish(const Path& source, std::string producer) {
+  judge_samples();
   run::Run run;
   const Path path = by_own_name(source);
   run.manifest.name = (is_folder(source) ? path.filename() : path.stem()).string();
@@ -532,11 +657,12 @@ run::Run Collector::finish(const Path& source, std::string producer) {
           track.implausible += static_cast<int64_t>(track.ns.size());
           track.ns.clear(), track.values.clear();
         }
-        straighten(track);
+        straighten(track, whose(owner));
         if (track.ns.empty()) continue;
         begin = std::min(begin, track.ns.front());
         end = std::max(end, track.ns.back());
       }
+  if (refusal_) return error(fmt::format("{}: {}", source.string(), *refusal_));
   add_notes(run, order);
   count_on_packages(run, order);
   if (end < begin) return run;

@@ -178,7 +178,6 @@ constexpr std::array named = {
     Named{"index gpu_index index_gpu gpuid deviceid device local_rank gpu gpu_id entity idx "
           "device_id uuid gpu_uuid pci_bus_id pci_bus bus_id bdf gpu_bdf gpu_pci_bus_id",
           Is::gpu},
-    Named{"node host hostname instance", Is::host},
     Named{"name gpu_name model modelname product_name card_series gpu_model", Is::model},
     Named{"config snapshot_id trace_id", Is::set},
 };
@@ -195,6 +194,22 @@ std::string plain(std::string_view title) {
   while (text.ends_with('_'))
     text.pop_back();
   return text;
+}
+
+/// "kubernetes_node", "host_name", "exported_instance": a word for a machine among words that say
+/// nothing else.
+bool names_host(std::string_view name) {
+  bool any = false;
+  for (const std::string& word : split(name, '_')) {
+    const bool is_machine =
+        lists("node,host,hostname,nodename,instance,server,servername,machine,worker", word);
+    if (!is_machine && !lists("name,id,ip,address,fqdn,rank,index,exported,kubernetes,k8s,compute,"
+                              "slurm,slurmd",
+                              word))
+      return false;
+    any |= is_machine;
+  }
+  return any;
 }
 
 /// Takes "[W]" or "(W)" off a title.
@@ -297,6 +312,7 @@ Column column_of(std::string_view title, std::string_view unit_word) {
       std::optional<int32_t> none;
       if (is_one_of(name, one.titles, none)) return {.is = one.is};
     }
+  if (unit == nullptr && names_host(name)) return {.is = Is::host};
   if (Column found = reason_of(name); found.is != Is::unknown) return found;
   if (Column found = find_reading(name, unit); found.is != Is::unknown) return found;
   const std::size_t last = name.rfind('_');
@@ -338,12 +354,19 @@ std::optional<double> number_in(std::string_view cell, const Column& column, boo
   return value * unit->scale;
 }
 
+namespace {
+
+/// What no GPU or package takes; modules of several with a CPU take more.
+double most_watts(const Column& column) {
+  return column.scope == Scope::module ? 5000 : 2500;
+}
+
+}  // namespace
+
 bool is_plausible(double value, const Column& column) {
   if (!plausible_range(column.signal).holds(value)) return false;
   const char measure = measure_of(column.signal);
-  // The largest packages and boards take less than half of it.
-  constexpr double most_watts = 5000;
-  if (measure == 'W' && !column.of_node && value > most_watts) return false;
+  if (measure == 'W' && !column.of_node && value > most_watts(column)) return false;
   return value > 0 || (measure != 'W' && measure != 'H');
 }
 
@@ -357,7 +380,8 @@ std::string other_unit(std::string_view cell, const Column& column) {
                                         std::tuple('H', 1e3, "kHz"), std::tuple('H', 1e6, "Hz")})
     if (of == measure && *value / scale >= 10 && is_plausible(*value / scale, column))
       return fmt::format(", in {}? The title may name the unit, as power.draw [W] does", name);
-  return "";
+  const bool is_sum = measure == 'W' && *value > most_watts(column);
+  return is_sum ? ", more than a GPU takes: a sum over several?" : "";
 }
 
 namespace {

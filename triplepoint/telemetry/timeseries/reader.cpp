@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
 #include <vector>
@@ -52,6 +53,15 @@ std::vector<Column> columns_of(const TableHead& head) {
     for (std::size_t i = 0; i < columns.size(); ++i)
       if (columns[i].is == Is::unknown && lower_case(head.titles[i]) == "mem")
         columns[i] = column_of("mem", has_signal("memory_c") ? "%" : "C");
+  // "instance" may be an exporter, and is the node only where nothing else is.
+  const auto is_instance = [&](std::size_t i) {
+    return contains(lower_case(head.titles[i]), "instance");
+  };
+  bool has_node = false;
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    has_node |= columns[i].is == Is::host && !is_instance(i);
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    if (columns[i].is == Is::host && has_node && is_instance(i)) columns[i] = {};
   return columns;
 }
 
@@ -273,7 +283,7 @@ class FileReader {
       const std::size_t size = document_size(rest);
       if (size == 0) {
         collector_.leave_out(rest, "end inside a document");
-        return {};
+        break;
       }
       auto json = parse_json(rest.substr(0, size), name_);
       if (!json) json = parse_json(without_python_numbers(rest.substr(0, size)), name_);
@@ -283,7 +293,7 @@ class FileReader {
       else
         walk(*json, {});
     }
-    return {};
+    return read_answers();
   }
 
   /// NaN and Infinity, which JSON lacks, are null.
@@ -366,7 +376,11 @@ class FileReader {
       return;
     }
     if (!json.is_object()) return;
-    if (json.contains("resultType") && json.contains("result")) return read_prometheus(json);
+    if (json.contains("resultType") && json.contains("result")) {
+      for (const Json& series : json.at("result"))
+        if (series.is_object() && series.contains("metric")) answers_.push_back(series);
+      return;
+    }
     if (const auto data = json.find("data"); data != json.end() && data->contains("resultType"))
       return walk(*data, outer);
     Record record = outer;
@@ -400,7 +414,8 @@ class FileReader {
     for (const auto& [title, cell] : record) {
       const Column& column = known_column(title);
       const bool again = std::ranges::any_of(columns, [&](const Column& other) {
-        return other.is == column.is && other.signal == column.signal && other.gpu == column.gpu;
+        return other.is == column.is && other.signal == column.signal && other.gpu == column.gpu &&
+               column.is != Is::gpu;
       });
       if (column.is == Is::unknown || again) continue;
       any |= tells_of_gpus(column);
@@ -410,42 +425,178 @@ class FileReader {
     if (any) collector_.add(columns, cells);
   }
 
-  /// A series of one metric: its labels say whose.
-  void read_prometheus(const Json& data) {
-    for (const Json& series : data.at("result")) {
-      if (!series.is_object() || !series.contains("metric")) continue;
-      const Json& labels = series.at("metric");
-      Record record;
-      std::string name;
-      for (const auto& [label, value] : labels.items()) {
-        if (label == "__name__") name = text_of(value);
-        // "device" is nvidia0 and "instance" the exporter: the labels beside them say more.
-        const bool is_second =
-            (label == "device" && labels.contains("gpu")) ||
-            (label == "instance" && (labels.contains("host") || labels.contains("Hostname")));
-        if (label != "__name__" && !is_second) record.emplace_back(label, text_of(value));
+  // Prometheus: series of one metric each, whose labels say whose they are.
+
+  struct Answer {
+    std::string metric;
+    std::map<std::string, std::string> labels;             // without those of MIG instances
+    std::string gpu, host;                                 // gpu: its UUID, else its number
+    std::vector<std::pair<int64_t, const Json*>> samples;  // by time
+  };
+
+  /// Labels of a scrape or of what ran: one GPU has them in several values.
+  static bool is_of_scrape(std::string_view label) {
+    if (label.starts_with("exported_")) label.remove_prefix(9);
+    constexpr std::string_view words =
+        " job instance endpoint service namespace container pod uid monitor receive ";
+    return contains(label, "replica") || label.starts_with("prometheus") ||
+           contains(words, fmt::format(" {} ", label));
+  }
+
+  static bool is_of_instance(std::string_view label, std::string_view value) {
+    const std::string word = lower_case(label);
+    return word.starts_with("gpu_i_") || word.starts_with("gpu_instance") ||
+           contains(word, "mig") || value.starts_with("MIG-");
+  }
+
+  /// Which of several says the node: "instance" may be an exporter's, a host's name a pod's.
+  static int rank_of_host(std::string_view label) {
+    const std::string word = lower_case(label);
+    return contains(word, "node")        ? 0
+           : !contains(word, "instance") ? 1
+           : word == "instance"          ? 3
+                                         : 2;
+  }
+
+  void add_answer(const Json& series, std::vector<Answer>& to) {
+    Answer one;
+    bool is_instance = false, has_uuid = false;
+    std::string host;
+    for (const auto& [label, json] : series.at("metric").items()) {
+      const std::string value = text_of(json), word = lower_case(label);
+      is_instance |= !value.empty() && is_of_instance(label, value);
+      if (label == "__name__") one.metric = value;
+      if (label == "__name__" || value.empty() || is_of_instance(label, value)) continue;
+      one.labels[label] = value;
+      const Is is = known_column(label).is;
+      const bool is_better = contains(word, "uuid") || one.gpu.empty() || word == "gpu";
+      if (is == Is::gpu && is_better && !has_uuid)  // "device" is nvidia0: gpu says more
+        one.gpu = value, has_uuid = contains(word, "uuid");
+      if (is == Is::host && (host.empty() || rank_of_host(label) < rank_of_host(host)))
+        host = label, one.host = value;
+    }
+    const Column& column = known_column(one.metric);
+    // Power, temperatures and clocks that an instance tells are its whole GPU's.
+    const bool is_whole =
+        std::ranges::any_of(std::array{"_w", "_c", "_mhz", "_j", "_reasons"},
+                            [&](std::string_view unit) { return column.signal.ends_with(unit); });
+    std::string why;
+    if (one.metric.empty()) why = "a series without a name";
+    if (tells_of_gpus(column) && one.gpu.empty() && !column.of_node) why = " without a GPU's label";
+    if (is_instance && !is_whole) why = " of MIG instances";
+    if (!tells_of_gpus(column) || !why.empty()) {
+      unread_.insert(one.metric + why);
+      return;
+    }
+    const auto add = [&](const Json& value) {
+      const auto moment =
+          value.is_array() && value.size() == 2 ? moment_in(text_of(value[0])) : std::nullopt;
+      if (moment) one.samples.emplace_back(moment->ns, &value[1]);
+    };
+    if (const auto found = series.find("values"); found != series.end())
+      for (const Json& value : *found)
+        add(value);
+    if (series.contains("value")) add(series.at("value"));
+    std::ranges::stable_sort(one.samples, {}, [](const auto& sample) { return sample.first; });
+    of_instances_ += is_instance;
+    to.push_back(std::move(one));
+  }
+
+  /// How many readings of `b` are of times that `a` tells, and how many of them differ.
+  static std::pair<std::size_t, std::size_t> shared(const Answer& a, const Answer& b) {
+    const auto& all = a.samples;
+    const int64_t step =
+        all.empty() ? 0 : 3 * (all.back().first - all.front().first) / std::ssize(all);
+    std::pair<std::size_t, std::size_t> count;
+    for (const auto& [ns, value] : b.samples) {
+      const auto next = std::ranges::lower_bound(all, ns, {}, [](auto& s) { return s.first; });
+      if (next == all.end()) break;
+      const auto last = next->first == ns || next == all.begin() ? next : next - 1;
+      if (next->first != ns && (last == next || next->first - last->first > step)) continue;
+      ++count.first;
+      count.second += *next->second != *value && *last->second != *value;
+    }
+    return count;
+  }
+
+  /// Two series of one metric, node and GPU tell the same twice, or another label names the node
+  /// (true: it was found), or they are refused.
+  Result<bool> tell_apart(const Answer& a, const Answer& b) {
+    const auto [both, differ] = shared(a, b);
+    if (20 * differ <= std::min(a.samples.size(), b.samples.size())) {
+      twice_.insert(both > 0 ? &b : nullptr);
+      return false;
+    }
+    std::set<std::string> labels;
+    for (const auto& [one, other] : {std::pair(&a.labels, &b.labels), {&b.labels, &a.labels}})
+      for (const auto& [label, value] : *one)
+        if (const auto found = other->find(label); found == other->end() || found->second != value)
+          labels.insert(label);
+    const std::size_t before = apart_.size();
+    if (!contains(a.gpu, '-'))
+      std::ranges::remove_copy_if(labels, std::inserter(apart_, apart_.end()), is_of_scrape);
+    if (apart_.size() > before) return true;
+    return error(
+        fmt::format("{}: two series of {} tell other values of GPU {} of node \"{}\" at the same "
+                    "times ({}); choose "
+                    "one in the query, or keep the label of the node in it",
+                    name_, a.metric, a.gpu, a.host,
+                    labels.empty() ? "no label differs"
+                                   : fmt::format("they differ in {}", fmt::join(labels, ", "))));
+  }
+
+  std::string node_of(const Answer& one) const {
+    std::string node = one.host;
+    for (const std::string& label : apart_)
+      if (const auto found = one.labels.find(label); found != one.labels.end())
+        node += (node.empty() ? "" : "/") + found->second;
+    return node;
+  }
+
+  Result<void> read_answers() {
+    std::vector<Answer> answers;
+    for (const Json& series : answers_)
+      add_answer(series, answers);
+    for (bool again = !answers.empty(); again;) {
+      again = false;
+      twice_.clear();
+      std::map<std::string, std::vector<const Answer*>> seen;
+      for (const Answer& one : answers) {
+        auto& others = seen[fmt::format("{}\n{}\n{}", one.metric, node_of(one), one.gpu)];
+        for (const Answer* const other : others)
+          again = again || TPT_TRY(tell_apart(*other, one));
+        others.push_back(&one);
       }
-      const Column& column = known_column(name);
-      const bool has_gpu = std::ranges::any_of(
-          record, [&](const auto& label) { return known_column(label.first).is == Is::gpu; });
-      if (!tells_of_gpus(column) || !(has_gpu || column.of_node)) {
-        unread_.insert(name.empty()            ? "a series without a name"
-                       : tells_of_gpus(column) ? name + " without a GPU's label"
-                                               : name);
-        continue;
-      }
-      Json values = series.value("values", Json::array());
-      if (series.contains("value")) values.push_back(series.at("value"));
-      for (const Json& value : values) {
-        if (!value.is_array() || value.size() != 2) continue;
-        record.emplace_back("timestamp", text_of(value[0]));
-        record.emplace_back(name, text_of(value[1]));
+      twice_.erase(nullptr);
+    }
+    for (const Answer& one : answers) {
+      Record record(one.labels.begin(), one.labels.end());
+      std::erase_if(record, [&](const auto& label) {
+        return known_column(label.first).is == Is::host ||
+               (label.first == "device" && one.labels.contains("gpu"));
+      });
+      record.emplace_back("host", node_of(one));
+      for (const auto& [ns, value] : one.samples) {
+        record.emplace_back("timestamp", fmt::format("{}", ns));
+        record.emplace_back(one.metric, text_of(*value));
         add_record(record);
         record.resize(record.size() - 2);
       }
     }
+    const auto say = [&](std::size_t count, const char* text) {
+      if (count > 0)
+        collector_.note(fmt::format(fmt::runtime(text), count, fmt::join(apart_, ", ")));
+    };
+    if (!answers.empty()) collector_.take_any_order();
+    say(apart_.size(), "GPUs are told apart by {} more labels ({}), taken for the node's name");
+    say(of_instances_,
+        "{} series are of MIG instances: they tell power and temperature of their "
+        "whole GPU, which count once");
+    say(of_instances_ > 0 ? 0 : twice_.size(),
+        "{} series tell the values of another again (a GPU scraped twice), and count once");
     if (!unread_.empty())
       collector_.note(fmt::format("metrics that are not read: {}", fmt::join(unread_, ", ")));
+    return {};
   }
 
   Collector& collector_;
@@ -454,6 +605,10 @@ class FileReader {
   std::optional<std::size_t> set_;
   std::map<std::string, Column> titles_;
   std::set<std::string> unread_;
+  std::vector<Json> answers_;    // series of Prometheus
+  std::set<std::string> apart_;  // labels of them that name the node
+  std::set<const void*> twice_;  // that tell what another does
+  std::size_t of_instances_ = 0;
 };
 
 std::vector<Path> files_of(const Path& source) {
@@ -541,7 +696,7 @@ Result<run::Run> read_time_series(const Path& source, const TimeSeriesOptions& o
               ? fmt::format(": metrics that are not read are {}", fmt::join(reader.unread(), ", "))
               : " (rows need a time or a GPU); name whose they are in a column, such as index"));
   }
-  run::Run run = collector.finish(source, producer);
+  run::Run run = TPT_TRY(collector.finish(source, producer));
   windows.add_to(run, collector.epoch());
   if (run.series.empty() && run.steps.empty() && !run.numbers.recording_s)
     return error(fmt::format("{}: no reading is left: {}", source.string(),

@@ -239,9 +239,128 @@ TEST_CASE("GPUs are told apart by bus address, UUID, host or the order of rows")
   const run::Run nodes = read("gpu,temp_c\n5,60\n", "gpus.csv", {.gpus_per_node = 4});
   CHECK(nodes.devices[0].node == 1);
   const run::Run bare = read(
-      "timestamp, power.draw [W]\n1788852000, 300 W\n1788852000, 200 W\n1788852001, 301 W\n"
-      "1788852001, 201 W\n");
+      "timestamp, power.draw [W]\n1788852000.5, 300 W\n1788852000.5, 200 W\n"
+      "1788852001.5, 301 W\n1788852001.5, 201 W\n");
   CHECK(values_of(bare, "power_average_w", 1) == Values{200, 201});
+  CHECK(says(bare, "the 2 rows of each time are taken to be of 2 GPUs"));
+}
+
+/// A power series a GPU: its labels, its watts.
+std::string answer_of(const std::vector<std::pair<std::string, int>>& series, int seconds = 40) {
+  std::string text;
+  for (const auto& [labels, watts] : series) {
+    text +=
+        fmt::format("{}{{\"metric\":{{\"__name__\":\"DCGM_FI_DEV_POWER_USAGE\",{}}},\"values\":[",
+                    text.empty() ? "" : ",", labels);
+    for (int i = 0; i < seconds; ++i)
+      text += fmt::format("{}[{},\"{}\"]", i > 0 ? "," : "", 1788852000 + i, watts + i % 7);
+    text += "]}";
+  }
+  return R"({"status":"success","data":{"resultType":"matrix","result":[)" + text + "]}}";
+}
+
+TEST_CASE("series of a query are GPUs by UUID, else by the labels that tell them apart") {
+  struct Told {
+    const char *one, *other;
+    std::size_t gpus;
+    const char* note;
+  };
+  const std::array all = {
+      Told{R"("gpu":"0","kubernetes_node":"a")", R"("gpu":"0","kubernetes_node":"b")", 2, ""},
+      Told{R"("gpu":"0","exported_instance":"a")", R"("gpu":"0","exported_instance":"b")", 2, ""},
+      Told{R"("gpu":"0","rack":"a","job":"x")", R"("gpu":"0","rack":"b","job":"x")", 2, "(rack)"},
+      Told{R"("gpu":"0","Hostname":"n","cluster":"a")", R"("gpu":"0","Hostname":"n","cluster":"b")",
+           2, "(cluster)"},
+      Told{R"("gpu":"0","UUID":"GPU-aa")", R"("gpu":"0","UUID":"GPU-bb")", 2, "several UUIDs"}};
+  for (const Told& told : all) {
+    CAPTURE(std::string(told.other));
+    const run::Run run = read(answer_of({{told.one, 500}, {told.other, 600}}), "a.json");
+    REQUIRE(run.devices.size() == told.gpus);
+    CHECK(run.devices[1].node == 1);
+    CHECK(run.manifest.hosts.size() == 2);
+    CHECK(values_of(run, "power_average_w", 1).front() == 600);
+    CHECK(*run.numbers.recording_s == 39);
+    CHECK((told.note == std::string() || says(run, told.note)));
+  }
+}
+
+TEST_CASE("a GPU that several series tell counts once, and is refused where they differ") {
+  const std::array<std::array<const char*, 3>, 3> all = {
+      {{R"("gpu":"0","Hostname":"n","job":"a")", R"("gpu":"0","Hostname":"n","job":"b")", "job"},
+       {R"("gpu":"0","Hostname":"n","GPU_I_ID":"7")", R"("gpu":"0","Hostname":"n","GPU_I_ID":"8")",
+        "MIG"},
+       {R"("gpu":"0","UUID":"GPU-aa","pod":"p")", R"("gpu":"0","UUID":"GPU-aa","pod":"q")",
+        "pod"}}};
+  for (const auto& [one, other, word] : all) {
+    CAPTURE(std::string(other));
+    const run::Run run = read(answer_of({{one, 500}, {other, 500}}), "a.json");
+    CHECK(run.devices.size() == 1);
+    CHECK(values_of(run, "power_average_w", 0).size() == 40);
+    CHECK((says(run, "count once") || says(run, word)));
+    CHECK(contains(refusal(answer_of({{one, 500}, {other, 300}})), "at the same times"));
+  }
+  // What a MIG instance tells of itself is no GPU's; one pod after another is the same GPU.
+  std::string busy = answer_of({{R"("gpu":"0","GPU_I_ID":"7")", 0}, {R"("gpu":"0")", 500}});
+  busy.replace(busy.find("DCGM_FI_DEV_POWER_USAGE"), 23, "DCGM_FI_PROF_SM_ACTIVE");
+  const run::Run parts = read(busy, "a.json");
+  CHECK(run::find_series(parts, "sm_active", 0) == nullptr);
+  CHECK(says(parts, "DCGM_FI_PROF_SM_ACTIVE of MIG instances"));
+}
+
+TEST_CASE("a table of two nodes tells both by any word for a machine, or by UUID, or is refused") {
+  const auto table = [](const std::string& title, const char* other, bool one_by_one) {
+    std::string text = "timestamp," + title + ",index,power.draw [W]\n", second;
+    for (int i = 0; i < 60; ++i)
+      for (const int node : {0, 1}) {
+        std::string& to = one_by_one && node == 1 ? second : text;
+        to += fmt::format("{},{},0,{}\n", 1788852000 + i + (one_by_one ? 0.25 * node : 0),
+                          node == 0 ? "GPU-aa" : other, 400 + 100 * node + i % 5);
+      }
+    return text + second;
+  };
+  for (const char* const title :
+       {"node_name", "nodename", "server", "machine", "worker", "host_name", "uuid"}) {
+    CAPTURE(std::string(title));
+    const run::Run run = read(table(title, "GPU-bb", false));
+    CHECK(run.devices.size() == 2);
+    CHECK(*run.numbers.recording_energy_j == doctest::Approx(904 * 59).epsilon(0.01));
+  }
+  for (const bool one_by_one : {false, true}) {
+    const std::string said = refusal(table("shelf", "b", one_by_one));
+    CHECK(contains(said, "GPU 0 come twice for the same times"));
+    CHECK(contains(said, "titled host"));
+  }
+}
+
+TEST_CASE("rows that name no GPU are refused where they may be of several") {
+  const auto table = [](int gpus, const char* form, double apart, double every) {
+    std::string text = "timestamp, power.draw [W]\n";
+    for (int i = 0; i < 20; ++i)
+      for (int gpu = 0; gpu < gpus; ++gpu)
+        text += fmt::format("{}, {} W\n",
+                            fmt::format(fmt::runtime(form), 1788852000 + i * every + gpu * apart),
+                            300 + 10 * gpu);
+    return text;
+  };
+  CHECK(contains(refusal(table(8, "{:.3f}", 0.007, 1)), "several GPUs in turn"));
+  CHECK(contains(refusal(table(2, "{:.3f}", 0.003, 1)), "--query-gpu=timestamp,index"));
+  CHECK(contains(refusal(table(4, "{:.0f}", 0, 1)), "4 rows of a whole second"));
+  CHECK(contains(refusal(table(3, "{:.3f}", 0, 1) + "1788852020.0, 1 W\n1788852021.0, 1 W\n"),
+                 "from 1 to 3 rows"));
+  CHECK(read(table(4, "{:.3f}", 0, 1)).devices.size() == 4);
+  CHECK(read(table(4, "{:.0f}", 0, 5)).devices.size() == 4);
+  CHECK(says(read(table(1, "{:.0f}", 0, 1)), "all are taken to be of one"));
+  CHECK(contains(refusal("timestamp,power\n1788852000,4800\n1788852001,4800\n"), "a sum over"));
+}
+
+TEST_CASE("GPUs that are numbered from 1 on are of one node, and keep their numbers") {
+  std::string text = "index,temp_c\n";
+  for (int gpu = 1; gpu <= 8; ++gpu)
+    text += fmt::format("{},{}\n", gpu, 50 + gpu);
+  const run::Run run = read(text);
+  CHECK(run.devices.back().node == 0);
+  CHECK(run.devices.back().local == 8);
+  CHECK(run.devices.back().slot == 7);
 }
 
 TEST_CASE("counters, shares and bits of dcgm-exporter are what they are") {
