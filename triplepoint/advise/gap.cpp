@@ -2,11 +2,9 @@
 #include "triplepoint/advise/gap.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -45,30 +43,6 @@ bool is_inside(const StepPattern& pattern) {
 bool is_small(const StepPattern& pattern, Seconds step) {
   return pattern.kind == StepPattern::Kind::tails && pattern.cost < least_part * step;
 }
-
-/// Where traces mark no passes, launch gaps inside them look like the schedule's.
-Seconds idle_of(const StepParts& parts) {
-  return parts.gaps + parts.bubble;
-}
-
-struct PartWords {
-  Seconds (*of)(const StepParts&);
-  const char *cause, *name, *what, *advice;
-};
-constexpr std::array<PartWords, 5> part_words = {
-    {{[](const StepParts& p) { return p.exposed_communication; }, "exposed_communication",
-      "communication", "communication that nothing hides",
-      "overlap it, use larger buckets, or look at the links (triplepoint trace comm)"},
-     {idle_of, "host", "idle time",
-      "GPUs without work, as the host is late or the schedule leaves gaps",
-      "use CUDA graphs or fewer, larger kernels; bind ranks to cores"},
-     {[](const StepParts& p) { return p.waiting; }, "waiting", "waiting",
-      "ranks wait for each other in collectives",
-      "even out the work of ranks (triplepoint trace stragglers)"},
-     {[](const StepParts& p) { return p.computing; }, "computing", "kernels", "kernels take longer",
-      "compare kernels with triplepoint trace diff and clocks with a recording"},
-     {[](const StepParts& p) { return p.copying; }, "copies", "copies", "copies that nothing hides",
-      "pin memory, and copy on another stream"}}};
 
 class Explainer {
  public:
@@ -113,7 +87,7 @@ class Explainer {
     if (gap_.predicted) take_host_calls();
     for (GapPart& part : parts_of_others(run_, seen_)) {
       found_devices_ = true;
-      of_ranks_ += part.cost;
+      explained_.ranks += part.cost;
       take(std::move(part));
     }
     take_core_waits();
@@ -165,9 +139,9 @@ class Explainer {
     const Seconds own = usual_core_wait(run_.core_waits);
     const Seconds before = gap_.predicted ? usual_core_wait(predicted_->core_waits) : Seconds();
     if (own - before < least_left * gap_.measured) return;
-    of_cores_ = own - before;
+    explained_.cores = own - before;
     GapPart part = part_of_core_waits(
-        fmt::format("most ranks wait {} of a step for a core", time_of(own)), of_cores_);
+        fmt::format("most ranks wait {} of a step for a core", time_of(own)), explained_.cores);
     part.at_most = !gap_.predicted;
     take(std::move(part));
   }
@@ -269,8 +243,8 @@ class Explainer {
     const Seconds waiting = std::max(Seconds(), seen_.parts->waiting - plain_.parts->waiting);
     const Seconds cost = std::min(idle + waiting, calls_->time / steps);
     if (cost < least_part * gap_.measured) return;
-    idle_in_calls_ = std::min(idle, cost);
-    waiting_in_calls_ = cost - idle_in_calls_;
+    explained_.idle_in_calls = std::min(idle, cost);
+    explained_.waiting_in_calls = cost - explained_.idle_in_calls;
     GapPart part{.what = "nothing runs on the GPUs", .seen_in = "traces", .cost = cost};
     name_host_calls(*calls_, part, Calls::all_of_it);
     take(std::move(part));
@@ -280,7 +254,7 @@ class Explainer {
 
   void take_bounds(ClockCause& cause) {
     for (GapPart& part : cause.parts) {
-      of_clocks_ += part.cost;
+      explained_.clocks += part.cost;
       take(std::move(part));
     }
   }
@@ -409,8 +383,10 @@ class Explainer {
     if (left < least_left * *gap_.predicted) return;
     seen = difference_of(difference_of(seen, plain), difference_of(here, marks_of(simulated)));
     // What is explained already: slow devices compute longer or are waited for.
-    seen[computing_mark] -= (of_ranks_ + of_clocks_ + of_cores_ + waiting_in_calls_) / unit::s;
-    seen[idle_mark] -= idle_in_calls_ / unit::s;
+    seen[computing_mark] -=
+        (explained_.ranks + explained_.clocks + explained_.cores + explained_.waiting_in_calls) /
+        unit::s;
+    seen[idle_mark] -= explained_.idle_in_calls / unit::s;
     for (const Match& match : matching_variants(job, here, seen, *now.step_time))
       named_.push_back({[match](spec::Job& other) { match.apply_to(other); },
                         {{.cause = match.variant.cause,
@@ -441,72 +417,21 @@ class Explainer {
 
   // ---- the rest
 
-  /// Of one thing that devices do: what is expected, and what is seen beyond it and not explained.
-  struct Excess {
-    const PartWords* words;
-    Seconds own, usual, excess;
-  };
-
-  /// What is expected: the prediction, and what the named changes make of it by simulation. What
-  /// slow ranks cost is part of waiting.
   std::vector<Excess> excesses(const Metrics& before, const Metrics& after) const {
-    std::vector<Excess> all;
-    for (const PartWords& words : part_words) {
-      const Seconds own = words.of(*seen_.parts);
-      const Seconds usual =
-          words.of(*plain_.parts) + (words.of(*after.parts) - words.of(*before.parts));
-      Seconds excess = own - usual;
-      if (words.cause == std::string_view("waiting"))
-        excess = excess - of_ranks_ - of_clocks_ - waiting_in_calls_;
-      if (words.of == idle_of) excess = excess - idle_in_calls_;
-      if (words.cause == std::string_view("computing")) excess = excess - of_cores_;
-      all.push_back({&words, own, usual, excess});
-    }
-    return all;
+    if (!seen_.parts || !plain_.parts || !before.parts || !after.parts) return {};
+    return excesses_of(*seen_.parts, *plain_.parts, *before.parts, *after.parts, explained_);
   }
 
-  /// What takes longer in one proportion, each within a third of the factor, has one part: none of
-  /// it is a cause itself.
   void take_one_factor(const Metrics& before, const Metrics& after) {
-    constexpr double most_apart = 1.0 / 3, large = 0.05;
-    if (!knows_parts(before, after) || is_as_other_run()) return;
-    const std::vector<Excess> all = excesses(before, after);
-    Seconds usual, excess;
-    for (const Excess& one : all) {
-      usual += one.usual;
-      excess += one.excess;
-    }
-    const double factor = excess / usual;
-    std::vector<std::string> shares;
-    for (const Excess& one : all) {
-      const bool is_large = one.usual > large * usual;
-      const Seconds expected = factor * one.usual;
-      if (abs(one.excess - expected) > most_apart * (is_large ? expected : excess)) return;
-      if (is_large)
-        shares.push_back(fmt::format("{} {}", one.words->name, percent(one.excess / one.usual)));
-    }
-    if (shares.size() < 2) return;
-    has_one_factor_ = true;
-    take({.cause = "everything",
-          .what = fmt::format("everything takes {} longer ({}), as at a lower clock or on a slower "
-                              "machine{}",
-                              percent(factor), fmt::join(shares, ", "),
-                              gap_.against_recording ? "" : ", or the prediction is off"),
-          .seen_in = "traces",
-          .cost = excess,
-          .advice = gap_.against_recording
-                        ? "compare clocks, power modes and other programs of the two runs"
-                        : "compare the clocks with a recording, or calibrate with a run that is "
-                          "well (triplepoint calibrate)"});
-  }
-
-  bool knows_parts(const Metrics& before, const Metrics& after) const {
-    return seen_.parts && plain_.parts && before.parts && after.parts;
+    if (is_as_other_run()) return;
+    auto part = part_of_one_factor(excesses(before, after), gap_.against_recording);
+    has_one_factor_ = part.has_value();
+    if (part) take(*std::move(part));
   }
 
   /// What is left, by what the device does.
   void take_rest(const Metrics& before, const Metrics& after) {
-    if (has_one_factor_ || !knows_parts(before, after) || is_as_other_run()) return;
+    if (has_one_factor_ || is_as_other_run()) return;
     std::vector<Excess> all = excesses(before, after);
     std::ranges::stable_sort(all, std::greater(), &Excess::excess);
     for (const Excess& one : all)
@@ -514,20 +439,13 @@ class Explainer {
   }
 
   GapPart part_of_excess(const Excess& one, const Metrics& before, const Metrics& after) const {
-    const PartWords& words = *one.words;
-    GapPart part{
-        .cause = words.cause,
-        .what = fmt::format("{}: {}, predicted{} are {}", words.what, time_of(one.own),
-                            named_.empty() ? "" : " with what is named above", time_of(one.usual)),
-        .seen_in = "traces",
-        .cost = one.excess,
-        .advice = words.advice};
-    if (words.of != idle_of) return part;
+    GapPart part = part_of(one, named_.empty() ? "" : " with what is named above");
+    if (!one.is_idle) return part;
     const auto bubble = [](const Metrics& of) { return of.parts->bubble; };
     if (has_stages() &&
         2 * (bubble(seen_) - bubble(plain_) - bubble(after) + bubble(before)) > one.excess)
       name_stages(part);
-    const bool is_told = idle_in_calls_ + waiting_in_calls_ > Seconds();
+    const bool is_told = explained_.idle_in_calls + explained_.waiting_in_calls > Seconds();
     if (!is_told && calls_ && calls_->share >= most_of_idle)
       name_host_calls(*calls_, part, Calls::share_of_it);
     else if (!is_told && were_launched())
@@ -591,9 +509,8 @@ class Explainer {
   std::optional<metrics::GapCalls> calls_;
   std::vector<metrics::MeanStep> rank_steps_;  // where the kernels of ranks are known
   Gap gap_;
-  // Of the ordinary step: not explained yet; of slow ranks; of clocks that cannot be simulated; of
-  // waits for cores; in host calls.
-  Seconds left_, of_ranks_, of_clocks_, of_cores_, idle_in_calls_, waiting_in_calls_;
+  Seconds left_;  // of the ordinary step, not explained yet
+  Explained explained_;
   std::vector<Named> named_;
   bool found_devices_ = false, has_one_factor_ = false;
 };

@@ -90,6 +90,31 @@ Seconds usual_core_wait(const std::map<int32_t, Seconds>&);
 /// A part that ranks lose to other programs on their cores.
 GapPart part_of_core_waits(std::string what, Seconds cost);
 
+// ---- gap_rest.cpp
+
+/// Where traces mark no passes, launch gaps inside them look like the schedule's.
+Seconds idle_of(const metrics::StepParts&);
+
+/// What has a cause already: of slow ranks, of clocks that cannot be simulated, of waits for cores,
+/// and in host calls.
+struct Explained {
+  Seconds ranks, clocks, cores, idle_in_calls, waiting_in_calls;
+};
+/// Of one thing that devices do: what is expected, and what is seen beyond it and has no cause.
+struct Excess {
+  size_t part = 0;  // place in the list of what devices do
+  bool is_idle = false;
+  Seconds own, usual, excess;
+};
+/// What is expected: the prediction, and what the named changes make of it by simulation.
+std::vector<Excess> excesses_of(const metrics::StepParts& seen, const metrics::StepParts& plain,
+                                const metrics::StepParts& before, const metrics::StepParts& after,
+                                const Explained&);
+/// What takes longer in one proportion, each within a third of the factor, has one part: none of
+/// it is a cause itself. Nothing where that is not so, or one thing is all that a step consists of.
+std::optional<GapPart> part_of_one_factor(const std::vector<Excess>&, bool against_recording);
+GapPart part_of(const Excess&, std::string_view with_what);
+
 // ---- gap_clocks.cpp
 
 /// What some clocks of a recording show, and how a job gets the same clocks.
