@@ -271,12 +271,11 @@ std::string default_optimizer(const Stack& stack) {
 
 Result<std::string> name_in_library(const Library& library, const char* folder,
                                     std::string_view name) {
-  const std::vector<std::string> known = list_folder(library, folder);
   const auto is_known = [&](std::string_view each) {
-    return std::ranges::find(known, each) != known.end();
+    return !each.empty() && path_exists(fmt::format("{}/{}/{}.toml", library.root, folder, each));
   };
-  if (is_known(name)) return std::string(name);
   if (is_path(name)) return std::string();
+  if (is_known(name)) return std::string(name);
   const std::string lower = lower_case(name.substr(name.rfind('/') + 1));
   if (is_known(lower)) return lower;
   const TomlValue aliases = TPT_TRY(other_names(library, folder));

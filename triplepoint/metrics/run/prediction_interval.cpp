@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -66,18 +68,19 @@ Result<SpreadTable> read_spread(const spec::TomlValue& root, const std::string& 
                   path, table->line, quantity));
 }
 
-/// GPUs whose products were fitted to a table of measured kernels.
-std::vector<std::string> gpus_with_tables(const spec::Library& library) {
-  std::vector<std::string> gpus;
-  for (const std::string& gpu : spec::list_gpus(library)) {
-    const auto numbers = spec::provenance(library, "calibrations/" + gpu + "/kernels");
-    if (!numbers) continue;
-    const bool fitted = std::ranges::any_of(*numbers, [](const spec::Provenance& number) {
-      return number.key == "kernels.gemm_peak_share" && number.kind == spec::NumberKind::fitted;
-    });
-    if (fitted) gpus.push_back(gpu);
-  }
-  return gpus;
+/// Whether a GPU's products were fitted to a table of measured kernels. Files are read once.
+bool has_measured_kernels(const spec::Library& library, const std::string& gpu) {
+  static std::mutex mutex;
+  static std::map<std::string, bool> known;
+  const std::string path = fmt::format("{}/calibrations/{}/kernels.toml", library.root, gpu);
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = known.try_emplace(path, false);
+  if (!is_new || !path_exists(path)) return found->second;
+  const auto numbers = spec::provenance(library, "calibrations/" + gpu + "/kernels");
+  const auto is_fitted = [](const spec::Provenance& number) {
+    return number.key == "kernels.gemm_peak_share" && number.kind == spec::NumberKind::fitted;
+  };
+  return found->second = numbers && std::ranges::any_of(*numbers, is_fitted);
 }
 
 std::string bits_of(spec::Precision precision) {
@@ -135,13 +138,13 @@ Result<PredictionIntervals> PredictionIntervals::load(const spec::Library& libra
   const SpreadTable memory = TPT_TRY(read_spread(root, path, "memory"));
   intervals.memory_ = spread_of(memory);
   intervals.large_memory_ = std::max(1., memory.large_high);
-  intervals.measured_gpus_ = gpus_with_tables(library);
+  intervals.library_ = library;
   return intervals;
 }
 
 Regime PredictionIntervals::regime_of(const spec::Job& job) const {
   const spec::Gpu& gpu = job.cluster.gpu;
-  const bool measured = std::ranges::find(measured_gpus_, gpu.name) != measured_gpus_.end();
+  const bool measured = has_measured_kernels(library_, gpu.name);
   return {{"stack", job.stack.name},
           {"experts", job.model.moe ? "moe" : "dense"},
           {"bits", bits_of(job.plan.precision)},

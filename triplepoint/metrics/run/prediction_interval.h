@@ -66,7 +66,7 @@ class PredictionIntervals {
 
   Spread step_time_, memory_;
   double within_job_ = 0, large_memory_ = 1;
-  std::vector<std::string> measured_gpus_;  // whose kernels were fitted to measurements
+  spec::Library library_;  // which tells of a GPU whether its kernels were measured
 };
 
 /// Is it open which of two plans is faster, at this probability that one of them is?
