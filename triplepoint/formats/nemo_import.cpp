@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/assemble.h"
@@ -112,6 +113,73 @@ void name_model_section(YamlNode& document) {
   if (cfg != document.entries.end() && named("model") == document.entries.end()) cfg->key = "model";
 }
 
+// Hydra's defaults ----------------------------------------------------------------------------
+
+/// Puts one file's keys over another's: tables by key, all else whole.
+void merge(YamlNode& into, YamlNode over) {
+  if (into.kind != YamlNode::Kind::table || over.kind != YamlNode::Kind::table)
+    return void(into = std::move(over));
+  for (YamlEntry& entry : over.entries) {
+    const auto known = std::ranges::find(into.entries, entry.key, &YamlEntry::key);
+    if (known == into.entries.end())
+      into.entries.push_back(std::move(entry));
+    else
+      merge(known->value, std::move(entry.value));
+  }
+}
+
+/// Lines of another file are no lines of this one.
+void forget_lines(YamlNode& node) {
+  node.line = 0;
+  for (YamlNode& item : node.items)
+    forget_lines(item);
+  for (YamlEntry& entry : node.entries)
+    forget_lines(entry.value);
+}
+
+/// Entries of a defaults list that choose nothing of the job: Hydra's own, and groups left empty.
+bool chooses_nothing(const YamlNode& item) {
+  if (item.kind != YamlNode::Kind::table || item.entries.size() != 1) return false;
+  const auto& [group, choice] = item.entries.front();
+  return choice.scalar.empty() || choice.scalar == "null" || group.starts_with("hydra/") ||
+         group.starts_with("override hydra/");
+}
+
+/// The file with those beside it that its defaults name merged, in their order; itself last,
+/// unless _self_ has a place. Groups and packages are refused.
+Result<YamlNode> with_merged_defaults(YamlNode document, const Path& file, Settings& settings,
+                                      int depth = 0) {
+  const auto list = std::ranges::find(document.entries, "defaults", &YamlEntry::key);
+  if (list == document.entries.end() || settings.is_ignored("defaults")) return document;
+  const YamlNode defaults = std::move(list->value);
+  document.entries.erase(list);
+  YamlNode all;
+  all.kind = YamlNode::Kind::table;
+  bool is_in = false;
+  for (const YamlNode& item : defaults.items) {
+    if (chooses_nothing(item)) continue;
+    is_in = is_in || item.scalar == "_self_";
+    if (item.scalar == "_self_") {
+      merge(all, document);
+      continue;
+    }
+    const std::string name = item.entries.empty() ? item.scalar : item.entries.front().key;
+    const Path other = file.parent_path() / (item.scalar + ".yaml");
+    const bool plain = !item.scalar.empty() && item.scalar.find_first_of("/@$ ") == name.npos;
+    if (!plain || depth > 8 || !path_exists(other.string()))
+      return error(
+          fmt::format("{}:{}: defaults takes values from '{}', which is no file beside this one; "
+                      "write them in their place, or --ignore defaults",
+                      file.string(), item.line, name.substr(0, 100)));
+    YamlNode part = TPT_TRY(parse_yaml(TPT_TRY(read_file(other)), other.string()));
+    forget_lines(part);
+    merge(all, TPT_TRY(with_merged_defaults(std::move(part), other, settings, depth + 1)));
+    settings.assume(fmt::format("{} is merged, as defaults says", other.filename().string()));
+  }
+  if (!is_in) merge(all, std::move(document));
+  return all;
+}
+
 std::string job_name(Settings& s) {
   if (auto name = s.text("run.name")) return *name;
   return std::filesystem::path(s.file()).stem().string();
@@ -126,7 +194,7 @@ Result<Imported> import_nemo(LibraryCache& cache, const std::string& text, const
   Settings settings(path);
   settings.set_by_flags(hints.by_flags);
   settings.set_ignored(hints.ignored);
-  settings.add_tree(document);
+  settings.add_tree(TPT_TRY(with_merged_defaults(std::move(document), path, settings)));
   spec::StatedJob stated;
   spec::Job& job = stated.job;
   job.name = job_name(settings);

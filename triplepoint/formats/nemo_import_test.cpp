@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/fixtures_testing.h"
 
@@ -213,6 +216,32 @@ TEST_CASE("tensor overlap without sequence parallelism in a NeMo job is found, w
               "h200.yaml:10: overlap_tensor without sequence_parallel (userbuffers overlap the "
               "all-gather and reduce-scatter which only sequence parallelism has); set "
               "sequence_parallel or leave it out"));
+}
+
+TEST_CASE(
+    "files that a NeMo file's defaults name are merged, and refused where they are not there") {
+  const ScratchFolder folder;
+  const std::string text = fixture("pretrain-h200.yaml");
+  folder.file("base.yaml", "defaults:\n  - deeper\nmodel:\n  sequence_parallel: true\n");
+  folder.file("deeper.yaml", "model:\n  sequence_parallel: false\n  micro_batch_size: 2\n");
+  const auto read = [&](const std::string& entries) {
+    return import_nemo_yaml(spec::default_library(), "defaults:\n" + entries + text,
+                            (folder.folder() / "job.yaml").string(), {});
+  };
+  const auto plain = import(text, "job.yaml");
+  const auto merged =
+      read("  - base\n  - override hydra/launcher: x\n  - optional x@y:\n  - _self_\n");
+  REQUIRE(merged);
+  CHECK(merged->job.plan.sequence_parallel == plain.job.plan.sequence_parallel);
+  CHECK(assumes(*merged, "base.yaml is merged, as defaults says"));
+  const auto last = read("  - _self_\n  - deeper\n");
+  REQUIRE(last);
+  CHECK(last->job.plan.micro_batch_size == 2);
+  for (const char* entry : {"missing", "model: gpt", "base@model", "${x}"}) {
+    const auto refused = read(fmt::format("  - {}\n", entry));
+    REQUIRE_FALSE(refused);
+    CHECK(contains(refused.error().what, "job.yaml:2: defaults takes values from '"));
+  }
 }
 
 TEST_CASE("a job script that asks for other nodes than the NeMo file is found, with the line") {
