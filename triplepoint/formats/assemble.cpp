@@ -86,6 +86,26 @@ bool is_on(const Setting& setting) {
   return setting.words.size() != 1 || std::ranges::find(off, setting.words.front()) == off.end();
 }
 
+/// Whether a value may be a size: a whole number above 0, or a list with something in it.
+bool may_be_size(const Setting& setting) {
+  if (setting.is_list) return !setting.words.empty();
+  if (setting.words.size() != 1) return false;
+  const std::string& word = setting.words.front();
+  const std::string whole = word.substr(0, word.find('.'));
+  if (whole.empty() || !std::ranges::all_of(whole, is_digit)) return false;
+  const bool fraction = word.find_first_not_of("0.", whole.size()) != word.npos;
+  return !fraction && whole != "0" && word != "1.0";
+}
+
+/// Whether a refused key means nothing: by its value, or as the switch that it belongs to is off.
+bool means_nothing(const Settings& settings, const Setting& setting, const KeyTable::Group& group) {
+  if (!is_on(setting) || (setting.words.size() == 1 && setting.words[0] == group.neutral))
+    return true;
+  return std::ranges::any_of(settings.all(), [&](const Setting& other) {
+    return other.key == group.off_where && !is_on(other);
+  });
+}
+
 /// The shortest part of the key, from its front on, of which the group tells: a section, or all.
 std::string reported_part(const std::string& key, const KeyTable::Group& group,
                           const KeyTable& table) {
@@ -119,7 +139,7 @@ std::string refusal(const Settings& settings, const Setting& setting,
 std::optional<std::string> first_refused(const Settings& settings, const KeyTable& table) {
   for (const Setting& setting : settings.all())
     if (const KeyTable::Group* group = table.refused(setting.key))
-      if (is_on(setting) && !setting.is_off && !settings.is_ignored(setting.key))
+      if (!means_nothing(settings, setting, *group) && !settings.is_ignored(setting.key))
         return settings.place(setting.key) + refusal(settings, setting, *group);
   return std::nullopt;
 }
@@ -127,24 +147,25 @@ std::optional<std::string> first_refused(const Settings& settings, const KeyTabl
 void report_unknown_keys(Settings& settings, const KeyTable& table) {
   std::set<std::string> told;
   for (const Setting& setting : settings.all()) {
-    if (settings.asked().contains(setting.key) || setting.is_null) continue;
     if (settings.is_ignored(setting.key)) {
       told.insert(fmt::format("{} is ignored, as asked", settings.shown(setting.key)));
       continue;
     }
+    if (settings.asked().contains(setting.key) || setting.is_null) continue;
+    const bool size = may_be_size(setting);
     if (const auto parent = asked_table(settings, setting.key)) {
       settings.note(DiagnosisCode::inconsistent, Diagnosis::Severity::error, setting.key,
                     fmt::format("{} is a table (it must be one value); correct the value",
                                 settings.shown(parent->substr(0, 100))));
     } else if (const KeyTable::Group* refused = table.refused(setting.key)) {
-      if (is_on(setting))
+      if (!means_nothing(settings, setting, *refused))
         settings.note(DiagnosisCode::unsupported, Diagnosis::Severity::error, setting.key,
                       refusal(settings, setting, *refused));
-    } else if (const KeyTable::Group* known = table.told(setting.key)) {
+    } else if (const KeyTable::Group* known = table.told(setting.key, size)) {
       if (is_on(setting))
         told.insert(fmt::format("{}: {}", settings.shown(reported_part(setting.key, *known, table)),
                                 known->why));
-    } else if (!table.without_effect(setting.key)) {
+    } else if (!table.without_effect(setting.key, size)) {
       refuse_unknown(settings, setting, table);
     }
   }

@@ -126,15 +126,15 @@ class Reader {
         required({"num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"});
     m.vocabulary_size = required({"vocab_size", "padded_vocab_size"}, "vocabulary_size");
     if (!problems.empty()) return error(fmt::format("{}", fmt::join(problems, "\n")));
-    m.num_query_groups = k_.positive({"num_key_value_heads", "num_kv_heads", "n_head_kv",
-                                      "attn_config.kv_n_heads", "num_attention_groups"},
-                                     m.num_attention_heads);
-    const bool several = k_.boolean({"new_decoder_architecture"}).value_or(false);
-    if (k_.boolean({"multi_query"}).value_or(false) && !several) m.num_query_groups = 1;
-    if (k_.boolean({"multi_query_attention"}).value_or(false))
-      m.num_query_groups = k_.positive({"multi_query_group_num"}, 1);
+    read_query_groups();
     const Names heads{"head_dim", "attention_head_dim", "kv_channels"};
-    const bool latent = k_.count({"kv_lora_rank"}).value_or(0) > 0;
+    const bool latent = is_latent();
+    if (!latent && !k_.count(heads) && !k_.family_number("head_dim") &&
+        m.hidden_size % m.num_attention_heads != 0)
+      k_.refuse(k_.s.first(heads),
+                fmt::format("{} heads do not divide the hidden size {}, and the file has no "
+                            "head_dim; add it",
+                            m.num_attention_heads, m.hidden_size));
     m.kv_channels = latent && !k_.count(heads)
                         ? 1
                         : k_.positive(heads, k_.family_number("head_dim")
@@ -151,6 +151,29 @@ class Reader {
                 "are not modelled)");
     k_.s.assume("vocabulary padded to a multiple of 128");
     return {};
+  }
+
+  /// As many heads of keys and values as the file says, or one where all queries share it.
+  void read_query_groups() {
+    Model& m = model();
+    const Names groups{"num_key_value_heads", "num_kv_heads", "n_head_kv", "attn_config.kv_n_heads",
+                       "num_attention_groups"};
+    const bool several = k_.boolean({"new_decoder_architecture"}).value_or(false);
+    if (k_.boolean({"multi_query_attention"}).value_or(false))
+      m.num_query_groups = k_.positive({"multi_query_group_num"}, 1);
+    else if (k_.boolean({"multi_query"}).value_or(false) && !several)
+      m.num_query_groups = k_.count(groups) ? 1 : k_.usual(k_.s.first(groups), 1);
+    else
+      m.num_query_groups = k_.positive(groups, m.num_attention_heads);
+    if (m.num_attention_heads % m.num_query_groups != 0)
+      k_.refuse(k_.s.first(groups),
+                fmt::format("{} heads do not share {} heads of keys and values evenly; correct "
+                            "the numbers",
+                            m.num_attention_heads, m.num_query_groups));
+  }
+
+  bool is_latent() {
+    return k_.boolean({"use_mla"}).value_or(true) && k_.count({"kv_lora_rank"}).value_or(0) > 0;
   }
 
   static std::string other_names(Names names) {
@@ -292,6 +315,10 @@ class Reader {
       k_.refuse("moe_intermediate_size",
                 "no width of the experts (moe_intermediate_size, or intermediate_size); add it");
     moe.shared_expert_ffn_hidden_size = shared_width.value_or(llama4 ? moe.ffn_hidden_size : 0);
+    if (k_.boolean({"residual_moe"}).value_or(false)) {
+      moe.shared_expert_ffn_hidden_size += m.ffn_hidden_size;
+      k_.s.assume("the MLP beside the experts (residual_moe) counts as a shared expert");
+    }
     moe.latent_size = latent;
     m.moe = moe;
     k_.s.assume("no token is dropped and experts are balanced");
@@ -319,6 +346,7 @@ class Reader {
         k_.width({"n_shared_experts", "num_shared_experts", "num_shared_expert",
                   "moe_num_shared_experts", "n_shared_expert", "shared_expert_num"});
     const int64_t by_number = number.value_or(0) * one.value_or(model().ffn_hidden_size);
+    if (k_.boolean({"use_mixed_mlp_moe"}) == false) return 0;
     if (!direct || *direct == 0) return number ? std::optional(by_number) : direct;
     if (number.value_or(1) > 1 && *direct != by_number)
       k_.refuse(k_.s.first({"n_shared_experts", "num_shared_experts", "num_shared_expert",
@@ -339,7 +367,7 @@ class Reader {
     if (!key_value && nope)
       k_.refuse("kv_lora_rank",
                 "qk_nope_head_dim, but no kv_lora_rank (latent attention has both); add it");
-    if (!key_value || *key_value < 1) return;
+    if (!is_latent()) return;
     if (!k_.knows_family() && !k_.s.has("v_head_dim"))
       k_.refuse("v_head_dim",
                 "latent attention without v_head_dim (its usual value is not known "
@@ -402,6 +430,10 @@ class Reader {
     const spec::ParameterCount counted = spec::count_parameters(model());
     const std::string_view key = k_.s.first({"num_parameters", "n_params", "num_params"});
     if (const auto stated = k_.s.number(key, 1, 1e15)) compare(key, *stated, counted.total(), "");
+    const auto fits = [](double stated, double found) {
+      return std::abs(found / stated - 1) < 0.03;
+    };
+    std::optional<double> total;  // of several sizes in a name, one that fits, else the first
     for (const std::string& word : split(model().name, '-')) {
       const bool active = word.size() > 2 && lower_case(word.front()) == 'a' && is_digit(word[1]);
       const std::string_view number = std::string_view(word).substr(active ? 1 : 0);
@@ -412,10 +444,12 @@ class Reader {
       if (problem != std::errc() || value <= 0 || (unit != "b" && unit != "m")) continue;
       const double stated = value * (unit == "b" ? 1e9 : 1e6);
       // Some names (17B-128E) say what a token passes.
-      const bool of_token = active || std::abs(counted.active() / stated - 1) < 0.03;
-      compare("the name", stated, of_token ? counted.active() : counted.total(),
-              of_token ? "active" : "");
+      if (active)
+        compare("the name", stated, counted.active(), "active");
+      else if (!total || fits(stated, counted.total()) || fits(stated, counted.active()))
+        total = stated;
     }
+    if (total && !fits(*total, counted.active())) compare("the name", *total, counted.total(), "");
   }
 
   const KeyTable& table_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
@@ -213,6 +214,63 @@ TEST_CASE("layer_types says which layers see all tokens, and which are Mamba") {
   REQUIRE(hybrid.diagnoses.empty());
   CHECK(hybrid.model.layer_pattern->substr(0, 16) == "M-M-M-M-M-*-M-M-");
   CHECK(hybrid.model.num_layers == 64);
+}
+
+TEST_CASE("a pattern of known keys passes no size, and no key of a switch that is off counts") {
+  const auto first = [](const std::string& keys, const ImportHints& hints = {}) {
+    const auto read =
+        import_hf_config(spec::default_library(), with(fixture("llama.json"), "{", "{" + keys),
+                         "x/config.json", hints);
+    return !read                     ? read.error().what
+           : read->diagnoses.empty() ? std::string()
+                                     : read->diagnoses.front().what;
+  };
+  for (const char* key :
+       {R"("residual_ffn_width": 512,)", R"("router_layers": [1, 2],)", R"("dt_size": 8.0,)",
+        R"("image_cross_layers": [3],)", R"("scale_heads": "16",)", R"("vision_blocks": 1,)"})
+    CHECK_MESSAGE(contains(first(key), "unknown key '"), key);
+  for (const char* key :
+       {R"("residual_multiplier": 0.22,)", R"("router_kind": "plain",)", R"("some_init": 0.02,)",
+        R"("eos_token_id": [128001, 128009],)", R"("rope_theta": 500000,)",
+        R"("rope_scaling": {"factor": 8.0, "section": [16, 24]},)", R"("fuse_norm": true,)",
+        R"("vision_config": {"hidden_size": 1024},)", R"("final_logit_softcapping": 50,)",
+        R"("use_cla": false, "cla_share_factor": 2,)", R"("cla_share_factor": 1,)",
+        R"("sliding_window": -1,)"})
+    CHECK_MESSAGE(first(key).empty(), key);
+  CHECK(contains(first(R"("use_cla": true, "cla_share_factor": 2,)"), "share keys and values"));
+  CHECK(first(R"("sliding_window": "x",)", {.ignored = {"sliding_window"}}).empty());
+}
+
+TEST_CASE("what a config.json is said to leave out is what is used") {
+  const char* sizes =
+      R"({"n_embd": 6144, "n_head": 48, "n_layer": 40, "n_positions": 8192, "vocab_size": 49152,)";
+  const ImportedModel one =
+      import(std::string(sizes) + R"("model_type": "gpt_bigcode", "multi_query": true})");
+  CHECK(one.model.num_query_groups == 1);
+  const char* heads_of = "not in the file, taken as is usual for gpt_bigcode: num_key_value_heads ";
+  CHECK(told(one, std::string(heads_of) + "1, "));
+  CHECK_FALSE(told(one, std::string(heads_of) + "48"));
+  for (const char* heads : {R"("num_key_value_heads": 7, "head_dim": 128)", R"("n_inner": 8)"}) {
+    const std::string uneven = fmt::format("{}{}}}", with(sizes, "48", "45"), heads);
+    CHECK_FALSE(import(with(uneven, "{", R"({"model_type": "llama",)")).diagnoses.empty());
+  }
+}
+
+TEST_CASE("of several sizes in a name any that fits is taken") {
+  const auto says = [](const char* name) {
+    return told(import(with(fixture("llama.json"), "meta-llama/Llama-3.1-8B", name)),
+                "the name says");
+  };
+  CHECK_FALSE(says("moe-1b-8b"));
+  CHECK_FALSE(says("some-8b-1b"));
+  CHECK(says("some-1b-3b"));
+}
+
+TEST_CASE("a dense MLP beside the experts counts as a shared expert") {
+  const ImportedModel read = llama_with(
+      R"("num_local_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 1024,)"
+      R"("residual_moe": true)");
+  CHECK(read.model.moe->shared_expert_ffn_hidden_size == read.model.ffn_hidden_size);
 }
 
 TEST_CASE("what the model of work lacks is refused by what it is") {

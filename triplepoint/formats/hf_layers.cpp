@@ -134,7 +134,8 @@ class LayerReader {
       k_.refuse("layer_types",
                 fmt::format("layer_types has {} entries for {} layers; make them equal",
                             types.size(), layers.size()));
-    const auto size = k_.count({"sliding_window", "sliding_window_size"});
+    const std::string_view size_key = k_.s.first({"sliding_window", "sliding_window_size"});
+    const auto size = k_.s.count(size_key, -1, largest_dimension);  // -1: none
     const bool on =
         k_.boolean({"use_sliding_window"}).value_or(k_.family_truth("windows_unless_told", true));
     const auto full_first = k_.count({"max_window_layers"});
@@ -152,8 +153,8 @@ class LayerReader {
     if (window) m_.sliding_window = spec::SlidingWindow{.size = *size, .full_every = 0};
     const bool by_window = window && types.empty() && !linear;
     if (by_window && every > 0 &&
-        !k_.s.has(
-            k_.s.first({"sliding_window_pattern", "layer_switch", "global_attn_every_n_layers"})))
+        !k_.s.has(k_.s.first({"sliding_window_pattern", "layer_switch",
+                              "global_attn_every_n_layers", "global_attn_every_n"})))
       k_.usual("sliding_window_pattern", every);
     if (size && *size > 0 && types.empty() && !k_.s.has("use_sliding_window"))
       k_.usual_truth("use_sliding_window", on);
@@ -173,8 +174,8 @@ class LayerReader {
 
   /// As a number, or in a text of letters: "LLLG".
   int64_t read_full_every() {
-    const std::string_view key =
-        k_.s.first({"sliding_window_pattern", "layer_switch", "global_attn_every_n_layers"});
+    const std::string_view key = k_.s.first({"sliding_window_pattern", "layer_switch",
+                                             "global_attn_every_n_layers", "global_attn_every_n"});
     const auto words = k_.s.text(key);
     const int64_t usual = k_.family_number("full_every").value_or(0);
     if (!words) return usual;
@@ -207,9 +208,9 @@ class LayerReader {
   }
 
   void read_expert_layers(std::vector<Layer>& layers) {
-    const int64_t first =
-        k_.count({"first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"})
-            .value_or(0);
+    const int64_t first = k_.count({"first_k_dense_replace", "num_dense_layers",
+                                    "moe_layer_start_index", "moe_layer_num_skipped"})
+                              .value_or(0);
     const auto last = k_.count({"moe_layer_end_index"});
     const int64_t step = k_.count({"decoder_sparse_step", "interleave_moe_layer_step",
                                    "moe_layer_interval", "moe_every_n_layers", "moe_frequency"},

@@ -44,16 +44,23 @@ KeyTable KeyTable::of(TomlValue file) {
     const TomlValue* groups = table.file_.find(effect);
     if (groups == nullptr) continue;
     for (const TomlValue& group : groups->items)
-      table.groups_[effect].push_back(
-          {words_at(group, "keys"), text_at(group, "why"), text_at(group, "instead")});
+      table.groups_[effect].push_back({words_at(group, "keys"), text_at(group, "why"),
+                                       text_at(group, "instead"), text_at(group, "off_where"),
+                                       text_at(group, "neutral"),
+                                       group.find("any_value") != nullptr});
   }
   return table;
 }
 
-const KeyTable::Group* KeyTable::find(std::string_view effect, std::string_view key) const {
+const KeyTable::Group* KeyTable::find(std::string_view effect, std::string_view key,
+                                      bool size) const {
   const auto groups = groups_.find(effect);
   if (groups == groups_.end()) return nullptr;
-  const auto fits = [](const std::string& pattern, std::string_view name) {
+  const TomlValue* globs = file_.find("globs_pass_sizes");
+  const bool strict = size && globs != nullptr && !globs->truth;
+  const auto fits = [&](const Group& group, const std::string& pattern, std::string_view name) {
+    const bool glob = pattern.find('*') < pattern.size() - (pattern.ends_with(".*") ? 1 : 0);
+    if (strict && glob && !group.any_value) return false;
     return matches_pattern(pattern, name) ||
            (pattern.ends_with(".*") && pattern.substr(0, pattern.size() - 2) == name);
   };
@@ -61,7 +68,7 @@ const KeyTable::Group* KeyTable::find(std::string_view effect, std::string_view 
   for (std::string_view name = key;; name = name.substr(0, name.rfind('.'))) {
     for (const Group& group : groups->second)
       for (const std::string& pattern : group.keys)
-        if (fits(pattern, name)) return &group;
+        if (fits(group, pattern, name)) return &group;
     if (!contains(name, '.')) return nullptr;
   }
 }

@@ -25,9 +25,18 @@ class KeyTable {
   struct Group {
     std::vector<std::string> keys;
     std::string why, instead;
+    std::string off_where;   // "use_x": without effect where that switch is off
+    std::string neutral;     // a value that changes nothing: "1" of a factor
+    bool any_value = false;  // its patterns pass sizes as well
   };
-  const Group* without_effect(std::string_view key) const { return find("without_effect", key); }
-  const Group* told(std::string_view key) const { return find("told", key); }
+  /// `size`: whether the value may be one. Where the file says globs_pass_sizes = false, a pattern
+  /// that is no section's ("vision_config.*") then knows no key.
+  const Group* without_effect(std::string_view key, bool size = false) const {
+    return find("without_effect", key, size);
+  }
+  const Group* told(std::string_view key, bool size = false) const {
+    return find("told", key, size);
+  }
   const Group* refused(std::string_view key) const { return find("refused", key); }
   /// Of all groups, those that name one key: for suggestions.
   std::vector<std::string> plain_keys() const;
@@ -35,7 +44,7 @@ class KeyTable {
   const spec::TomlValue& file() const { return file_; }
 
  private:
-  const Group* find(std::string_view effect, std::string_view key) const;
+  const Group* find(std::string_view effect, std::string_view key, bool size = false) const;
 
   spec::TomlValue file_;
   std::map<std::string, std::vector<Group>, std::less<>> groups_;

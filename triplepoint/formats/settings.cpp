@@ -131,7 +131,8 @@ const Setting* Settings::find(std::string_view key) const {
 const Setting* Settings::ask(std::string_view key) {
   asked_.emplace(key);
   const Setting* setting = find(key);
-  return setting != nullptr && !setting->is_null && !setting->is_off ? setting : nullptr;
+  const bool there = setting != nullptr && !setting->is_null && !setting->is_off;
+  return there && !is_ignored(key) ? setting : nullptr;
 }
 
 bool Settings::has(std::string_view key) {

@@ -47,7 +47,7 @@ class Settings {
   /// Keys whose values flags replace (ImportHints): what is wrong with theirs is no error.
   void set_by_flags(Keys keys) { by_flags_ = std::move(keys); }
   bool is_by_flags(std::string_view key) const;
-  /// Keys that the user says do not matter.
+  /// Keys that the user says do not matter: as good as absent.
   void set_ignored(Keys keys) { ignored_ = std::move(keys); }
   bool is_ignored(std::string_view key) const;
 
