@@ -263,20 +263,58 @@ void read_connections(const ShellCommand& command, spec::Plan& plan) {
 
 namespace {
 
-/// What a program is that trains no GPT, by its path or command.
+/// Of the path of a program, or of a module, what says what it is.
+struct ProgramName {
+  std::string folder, file;
+};
+
+ProgramName program_name(std::string path) {
+  path = lower_case(path);
+  if (!path.ends_with(".py") && !contains(path, '/')) std::ranges::replace(path, '.', '/');
+  const std::filesystem::path whole(path);
+  return {whole.parent_path().filename().string(), whole.filename().string()};
+}
+
+bool fits(const spec::TomlValue& group, const char* key, const std::string& name) {
+  return std::ranges::any_of(words_at(group, key), [&](const std::string& pattern) {
+    return matches_pattern(pattern, name);
+  });
+}
+
+/// What a program is that trains no GPT, by its name or command.
 std::optional<std::string> other_program(const KeyTable& table, const std::string& path) {
-  if (const spec::TomlValue* programs = table.file().find("other_program"))
-    for (const spec::TomlValue& group : programs->items)
-      for (const std::string& pattern : words_at(group, "names"))
-        if (matches_pattern(pattern, lower_case(path))) return group.find("why")->text;
+  const ProgramName name = program_name(path);
+  const spec::TomlValue* programs = table.file().find("other_program");
+  if (programs == nullptr || fits(table.file(), "certain", name.file)) return std::nullopt;
+  for (const spec::TomlValue& group : programs->items)
+    if (fits(group, "names", name.file) || fits(group, "folders", name.folder))
+      return group.find("why")->text;
   return std::nullopt;
 }
 
-bool trains_a_gpt(const KeyTable& table, const std::string& path) {
-  const std::vector<std::string> programs = words_at(table.file(), "programs");
-  return std::ranges::any_of(programs, [&](const std::string& pattern) {
-    return matches_pattern(pattern, lower_case(path));
-  });
+/// What to give in place of the launch of a program that takes its sizes from elsewhere; nothing
+/// where its arguments, or flags, have some of Megatron's.
+std::optional<std::string> launch_without_sizes(const ShellCommand& command, const Settings& s) {
+  const std::size_t first = command.first_argument();
+  if (first == 0 || s.is_by_flags("num-layers")) return std::nullopt;
+  std::string instead = "give the model by --model (a config.json) and its plan by flags";
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const std::string& word = command.words[i].text;
+    std::string name = word.substr(0, word.find('='));
+    std::ranges::replace(name, '_', '-');
+    if (contains(" --num-layers --hidden-size --num-attention-heads --micro-batch-size ",
+                 fmt::format(" {} ", name)))
+      return std::nullopt;
+    const bool file = word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
+    if (file && i > 0 && (is_option(word) || is_option(command.words[i - 1].text)))
+      instead = fmt::format("import {} in its place, with --model (a config.json)",
+                            word.substr(word.find('=') + 1));
+  }
+  const ShellWord& program = command.words[first - 1];
+  return fmt::format(
+      "{}:{}: {} is another program than Megatron-LM's: it has none of its sizes (--num-layers, "
+      "--hidden-size), and its arguments are not read; {}",
+      s.file(), program.line, program.text.substr(0, 100), instead);
 }
 
 Result<void> check_program(const KeyTable& table, const ShellCommand& command, Settings& s) {
@@ -288,10 +326,12 @@ Result<void> check_program(const KeyTable& table, const ShellCommand& command, S
   if (found == command.words.end() || is_option(found->text)) return {};
   const ShellWord& program = *found;
   auto other = other_program(table, program.text);
-  if (!other && trains_a_gpt(table, program.text)) return {};
-  if (!other) other = "not known to train a GPT";
+  if (!other && fits(table.file(), "programs", program_name(program.text).file)) return {};
   const std::string name = std::filesystem::path(program.text).filename().string();
   if (s.is_ignored(name)) return {};
+  if (const auto without = launch_without_sizes(command, s); without && !other)
+    return error(*without);
+  if (!other) other = "not known to train a GPT";
   return error(
       fmt::format("{}:{}: {} is {}; give the launch of a GPT's training, or --ignore {} if it "
                   "is one",
@@ -343,6 +383,8 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
   // What is not certain, or not read, is the better reason than the value that is not there.
   if (!imported && !doubts.empty()) return error(doubts.front().what);
   if (!imported && refused) return error(*refused);
+  if (const auto without = launch_without_sizes(command, settings); without && !imported)
+    return error(*without);
   return imported;
 }
 

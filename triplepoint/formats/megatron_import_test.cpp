@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/formats/fixtures_testing.h"
 #include "triplepoint/formats/pipeline_layout.h"
 
@@ -199,7 +201,15 @@ TEST_CASE("a program that trains no GPT is refused by what it is") {
   CHECK(of("tools/run_text_generation_server.py").find("serves or changes") != std::string::npos);
   CHECK(of("tools/preprocess_data.py").find("prepares data") != std::string::npos);
   CHECK(of("my_own.py").find("not known to train a GPT") != std::string::npos);
-  CHECK(of("pretrain_llama.py") == "none");
+  CHECK(of("examples/multimodal/train.py").find("pictures or sound") != std::string::npos);
+  for (const char* folder : {"", "/home/robert/", "/export/vision/", "/evaluation/ppo/", "/clip/"})
+    CHECK(of(std::string(folder) + "pretrain_gpt.py") == "none");
+  CHECK(of("/datasets/support/pretrain_llama.py") == "none");
+  CHECK(refusal("accelerate launch --config_file fsdp.yaml train.py --model x/y\n") ==
+        "run.sh:1: train.py is another program than Megatron-LM's: it has none of its sizes "
+        "(--num-layers, --hidden-size), and its arguments are not read; import fsdp.yaml in its "
+        "place, with --model (a config.json)");
+  CHECK(refusal("deepspeed run_clm.py --output x\n").find("by --model") != std::string::npos);
 }
 
 TEST_CASE("what is not certain reaches no job, unless it has no effect") {
