@@ -16,72 +16,6 @@
 namespace triplepoint::formats {
 namespace {
 
-/// An option of sbatch and its value, from "--nodes=4", "--nodes 4", "-N 4" or "-N4".
-struct SlurmOption {
-  std::string_view name, value;
-};
-
-SlurmOption split_option(std::string_view text) {
-  text = trimmed(text);
-  if (!text.starts_with("--") && text.size() > 2 && text[2] != ' ' && text[2] != '=')
-    return {text.substr(0, 2), trimmed(text.substr(2))};
-  const std::size_t end = std::min(text.find_first_of("= \t"), text.size());
-  std::string_view value = end < text.size() ? text.substr(end + 1) : std::string_view();
-  value = trimmed(value.substr(0, value.find(" #")));
-  return {text.substr(0, end), value};
-}
-
-/// "gpu:8", "gpu:h100:8", "h100:8" and "8".
-void read_gres(std::string_view value, JobScript& script) {
-  std::vector<std::string> parts = split(value, ':');
-  if (!parts.empty() && parts.front() == "gpu") parts.erase(parts.begin());
-  if (parts.empty()) return;
-  if (const auto count = whole_number(parts.back())) {
-    script.gpus_per_node = count;
-    parts.pop_back();
-  }
-  if (!parts.empty() && !parts.front().empty()) script.gpu_type = parts.front();
-}
-
-/// The fewest nodes of "4" or "4-8"; a value that is neither is noted.
-void read_nodes(std::string_view value, int line, JobScript& script) {
-  script.num_nodes = whole_number(value.substr(0, value.find('-')));
-  if (!script.num_nodes)
-    script.unreadable.push_back(
-        fmt::format("{}:{}: --nodes is '{}' (sbatch takes a whole number); correct it or give "
-                    "--nodes",
-                    script.path, line, value.substr(0, 60)));
-}
-
-void read_option(const SlurmOption& option, int line, JobScript& script) {
-  if (option.name == "--nodes" || option.name == "-N")
-    read_nodes(option.value, line, script);
-  else if (option.name == "--constraint" || option.name == "-C")
-    script.gpu_type = std::string(unquoted(option.value));
-  else if (option.name == "--gpus-per-node" || option.name == "--gres")
-    read_gres(option.value, script);
-  else if (option.name == "--ntasks-per-node") {
-    script.tasks_per_node = whole_number(option.value);
-    if (!script.gpus_per_node) script.gpus_per_node = script.tasks_per_node;
-  } else if (option.name == "--gpus" && whole_number(option.value) &&
-             script.num_nodes.value_or(0) > 0)
-    script.gpus_per_node = *whole_number(option.value) / *script.num_nodes;
-  else if (option.name == "-nnodes")
-    read_nodes(option.value, line, script);
-}
-
-/// #PBS -l select=4:ngpus=8
-void read_pbs(std::string_view text, int line, JobScript& script) {
-  const std::size_t select = text.find("select=");
-  if (select == text.npos) return;
-  std::string_view chunk = text.substr(select + 7);
-  read_nodes(chunk.substr(0, chunk.find_first_of(":+ ")), line, script);
-  if (const std::size_t gpus = chunk.find("ngpus="); gpus != chunk.npos) {
-    chunk.remove_prefix(gpus + 6);
-    script.gpus_per_node = whole_number(chunk.substr(0, chunk.find_first_not_of("0123456789")));
-  }
-}
-
 /// The last .py that is started with -u or by itself: helpers in $(...) come first.
 void read_entry(std::string_view line, JobScript& script) {
   std::string_view rest = line;
@@ -107,32 +41,74 @@ void read_connections(std::string_view line, JobScript& script) {
     script.cuda_device_max_connections = count;
 }
 
+/// What schedulers read of a script: lines of directives, up to the first command.
+class DirectiveReader {
+ public:
+  explicit DirectiveReader(JobScript& script) : script_(script) {}
+
+  /// Whether the line is one of directives.
+  bool read(std::string_view line, int number) {
+    constexpr std::array<std::string_view, 5> others{"#PJM ", "#$ -l", "#OAR ", "#FLUX", "#MSUB"};
+    const std::string place = fmt::format("{}:{}: ", script_.path, number);
+    const bool slurm = line.starts_with("#SBATCH"), pbs = line.starts_with("#PBS");
+    if ((slurm || pbs) && command_ > 0) {
+      if (!is_late_)
+        script_.remarks.push_back(
+            fmt::format("{}{} reads no lines behind the first command, that of line {}", place,
+                        slurm ? "sbatch" : "qsub", command_));
+      is_late_ = true;
+    } else if (slurm) {
+      const std::vector<std::string> words = directive_words(line.substr(7));
+      is_het_ = is_het_ || (!words.empty() && (words[0] == "hetjob" || words[0] == "packjob"));
+      for (const std::string& word : words)
+        words_.push_back({word, place});
+    } else if (pbs) {
+      read_pbs(line.substr(4), place, script_);
+    } else if (line.starts_with("#BSUB")) {
+      read_bsub(line.substr(5), place, script_);
+    } else if (std::ranges::any_of(others, [&](auto head) { return line.starts_with(head); })) {
+      script_.remarks.push_back(fmt::format("{}this scheduler's lines are not read", place));
+    } else {
+      if (command_ == 0 && !line.starts_with('#') && !trimmed(line).empty()) command_ = number;
+      return false;
+    }
+    script_.is_slurm = script_.is_slurm || slurm;
+    return true;
+  }
+
+  void settle() {
+    if (!is_het_) return read_options(words_, "sbatch", script_);
+    script_.problems.push_back(
+        {fmt::format("{}: a heterogeneous job (hetjob), whose parts ask for separate nodes, is "
+                     "not modelled; leave one part in a copy",
+                     script_.path),
+         true, true});
+  }
+
+ private:
+  JobScript& script_;
+  std::vector<OptionWord> words_;  // of all lines: sbatch reads them as one command
+  int command_ = 0;
+  bool is_het_ = false, is_late_ = false;
+};
+
 }  // namespace
 
 std::optional<JobScript> read_job_script(std::string_view text, std::string path) {
   JobScript script;
   script.path = std::move(path);
+  DirectiveReader directives(script);
   bool is_batch = false;
   int number = 0;
-  for (std::string_view line : lines_of(text)) {
-    line = trimmed(line);
-    ++number;
-    if (line.starts_with("#SBATCH")) {
-      is_batch = script.is_slurm = true;
-      read_option(split_option(line.substr(7)), number, script);
-    } else if (line.starts_with("#BSUB")) {
+  for (const std::string_view line : lines_of(text)) {
+    if (directives.read(line, ++number)) {
       is_batch = true;
-      const std::string_view option = trimmed(line.substr(5));
-      if (option.starts_with("-nnodes"))
-        read_option({"-nnodes", trimmed(option.substr(7))}, number, script);
-    } else if (line.starts_with("#PBS")) {
-      is_batch = true;
-      read_pbs(line.substr(4), number, script);
-    } else if (!line.starts_with('#')) {
-      read_entry(line, script);
-      read_connections(line, script);
+    } else if (!trimmed(line).starts_with('#')) {
+      read_entry(trimmed(line), script);
+      read_connections(trimmed(line), script);
     }
   }
+  directives.settle();
   return is_batch ? std::optional(script) : std::nullopt;
 }
 
@@ -149,8 +125,10 @@ std::map<std::string, std::string> variables_of_slurm(const JobScript& script) {
   set({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, script.num_nodes);
   set({"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"}, script.gpus_per_node);
   set({"SLURM_NTASKS_PER_NODE"}, script.tasks_per_node);
+  set({"SLURM_NTASKS", "SLURM_NPROCS"}, script.num_tasks);
   if (!script.num_nodes) return all;
-  set({"SLURM_NTASKS", "SLURM_NPROCS"}, *script.num_nodes * script.tasks_per_node.value_or(1));
+  if (!script.num_tasks)
+    set({"SLURM_NTASKS", "SLURM_NPROCS"}, *script.num_nodes * script.tasks_per_node.value_or(1));
   if (script.tasks_per_node)
     all["SLURM_TASKS_PER_NODE"] = fmt::format("{}(x{})", *script.tasks_per_node, *script.num_nodes);
   return all;

@@ -15,20 +15,16 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/formats/batch_request.h"
 #include "triplepoint/formats/shell_command.h"
 
 namespace triplepoint::formats {
 
-/// What the Slurm script that starts a job says about it; all else in it is left aside.
-struct JobScript {
+/// What the batch script that starts a job says about it; all else in it is left aside.
+struct JobScript : BatchRequest {
   std::string path;
-  std::optional<int64_t> num_nodes;      // #SBATCH --nodes, -N; #PBS select; #BSUB -nnodes
-  std::optional<int64_t> gpus_per_node;  // --gpus-per-node, --gres=gpu:8, --ntasks-per-node
-  std::optional<int64_t> tasks_per_node;
-  std::optional<std::string> gpu_type;  // --constraint or -C, or the type in --gres=gpu:h100:8
-  std::optional<std::string> entry;     // the program: "megatron_gpt_generate.py"
+  std::optional<std::string> entry;                    // the program: "megatron_gpt_generate.py"
   std::optional<int64_t> cuda_device_max_connections;  // export CUDA_DEVICE_MAX_CONNECTIONS=1
-  std::vector<std::string> unreadable;                 // "run.sh:3: --nodes is 'x' (...)"
   bool is_slurm = false;
 };
 

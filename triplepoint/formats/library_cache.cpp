@@ -2,6 +2,7 @@
 #include "triplepoint/formats/library_cache.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -46,20 +47,51 @@ std::optional<std::string> cluster_named_in(std::string_view text,
   return best;
 }
 
+/// The cluster that the features of a constraint or the names of a partition mean; several, of
+/// which the scheduler takes any, are an error.
+std::optional<std::string> cluster_of_choice(LibraryCache& cache, Settings& settings,
+                                             const char* option, std::string choice) {
+  const bool any = contains(choice, '|') || option == std::string_view("--partition");
+  std::ranges::replace_if(
+      choice, [](char c) { return c == '&' || c == ','; }, '|');
+  std::set<std::string> found;
+  for (const std::string& part : split(choice, '|'))
+    if (const auto cluster = cluster_named_in(part, cache.cluster_names()))
+      found.insert(*cluster);
+    else if (any)
+      found.insert("");
+  if (found.size() > 1)
+    settings.diagnoses().push_back(
+        {DiagnosisCode::inconsistent, Severity::error,
+         fmt::format("{}: {} '{}' leaves the kind of GPU open; give --cluster", settings.file(),
+                     option, choice.substr(0, 60))});
+  return found.empty() || found.rbegin()->empty() ? std::nullopt : std::optional(*found.rbegin());
+}
+
 std::string choose_cluster(LibraryCache& cache, Settings& settings, const ImportHints& hints,
                            const MachineFacts& facts) {
   if (hints.cluster) return *hints.cluster;
   if (facts.cluster) return *facts.cluster;
-  if (hints.job_script && hints.job_script->gpu_type)
-    if (auto found = cluster_named_in(*hints.job_script->gpu_type, cache.cluster_names()))
+  std::string unnamed = "the file does not name its GPUs";
+  if (const auto& script = hints.job_script) {
+    if (script->gpu_type) {
+      if (auto found = cluster_named_in(*script->gpu_type, cache.cluster_names())) return *found;
+      unnamed = fmt::format("no cluster of the library has GPUs '{}'", *script->gpu_type);
+    }
+    if (auto found = cluster_of_choice(cache, settings, "--constraint", script->constraint))
       return *found;
+    if (auto found = cluster_of_choice(cache, settings, "--partition", script->partition)) {
+      settings.assume(
+          fmt::format("{}: cluster {} after --partition {}", unnamed, *found, script->partition));
+      return *found;
+    }
+  }
   if (auto found = cluster_named_in(settings.file(), cache.cluster_names())) {
-    settings.assume(
-        fmt::format("the file does not name its GPUs: cluster {} after its path", *found));
+    settings.assume(fmt::format("{}: cluster {} after its path", unnamed, *found));
     return *found;
   }
-  settings.assume(fmt::format(
-      "the file does not name its GPUs: cluster {}; give --cluster for another", assumed_cluster));
+  settings.assume(
+      fmt::format("{}: cluster {}; give --cluster for another", unnamed, assumed_cluster));
   return std::string(assumed_cluster);
 }
 
@@ -70,8 +102,20 @@ int64_t nodes_of_script(const ImportHints& hints) {
 
 void set_devices(Settings& settings, const ImportHints& hints, const MachineFacts& facts,
                  spec::Cluster& cluster) {
+  const BatchRequest batch = hints.job_script.value_or(JobScript());
   std::optional<int64_t> devices = facts.gpus_per_node;
-  if (!devices && hints.job_script) devices = hints.job_script->gpus_per_node;
+  if (!devices && facts.has_tasks) devices = batch.tasks_per_node;
+  const auto asked = batch.gpus_per_node;
+  if (devices && asked && *devices < *asked)
+    settings.assume(fmt::format(
+        "of the {} GPUs a node that the batch lines ask for {} have a process", *asked, *devices));
+  if (devices && asked && *devices > *asked)
+    settings.note(DiagnosisCode::inconsistent, Severity::error, facts.gpus_key,
+                  fmt::format("{} processes a node, but the batch lines ask for {} GPUs of each "
+                              "(each process has one); make them equal",
+                              *devices, *asked));
+  if (!devices) devices = asked;
+  if (!devices && batch.num_gpus) devices = std::min(*batch.num_gpus, cluster.gpus_per_node);
   const int64_t nodes = facts.num_nodes.value_or(nodes_of_script(hints));
   if (facts.processes && nodes > 0) {
     if (!devices) devices = std::max<int64_t>(1, *facts.processes / nodes);
@@ -95,20 +139,27 @@ void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts&
   spec::Cluster& cluster = stated.job.cluster;
   const int64_t script = nodes_of_script(hints);
   int64_t file = facts.num_nodes.value_or(0);
-  if (facts.processes && file == 0 && script == 0) {
-    file = *facts.processes / cluster.gpus_per_node;
-    if (file * cluster.gpus_per_node != *facts.processes)
+  auto all = facts.processes;
+  if (!all && hints.job_script) all = hints.job_script->num_gpus;
+  if (all && file == 0 && script == 0) {
+    file = *all / cluster.gpus_per_node;
+    if (file * cluster.gpus_per_node != *all)
       settings.note(DiagnosisCode::inconsistent, Severity::error, facts.nodes_key,
                     fmt::format("{} processes do not fill nodes of {} devices; give --nodes and a "
                                 "cluster with as many devices a node",
-                                *facts.processes, cluster.gpus_per_node));
+                                *all, cluster.gpus_per_node));
+    else if (!hints.num_nodes)
+      settings.assume(fmt::format("{} processes on nodes of {} GPUs: {} nodes", *all,
+                                  cluster.gpus_per_node, file));
   }
   const int64_t nodes = hints.num_nodes.value_or(file > 0 ? file : script);
   const bool own = hints.cluster && spec::is_own_cluster(*hints.cluster);
   if (nodes > 0 || own) stated.stated.insert(spec::JobSetting::nodes);
-  if (nodes == 0 && !own && hints.job_script)
-    for (const std::string& what : hints.job_script->unreadable)
-      settings.diagnoses().push_back({DiagnosisCode::inconsistent, Severity::error, what});
+  if (hints.job_script)
+    for (const BatchRequest::Problem& problem : hints.job_script->problems)
+      if ((problem.of_nodes && nodes == 0 && !own) || (problem.of_devices && !hints.cluster))
+        settings.diagnoses().push_back(
+            {DiagnosisCode::inconsistent, Severity::error, problem.what});
   if (hints.num_nodes && (file > 0 || script > 0))
     spec::contest_nodes(stated, {nodes, "--nodes"}, {file > 0 ? file : script, "the file"});
   else if (nodes > 0 && own)
@@ -173,6 +224,9 @@ Result<void> set_cluster_and_stack(LibraryCache& cache, Settings& settings,
                                    const ImportHints& hints, const MachineFacts& facts,
                                    spec::StatedJob& stated) {
   spec::Job& job = stated.job;
+  if (hints.job_script)
+    for (const std::string& remark : hints.job_script->remarks)
+      settings.assume(remark);
   job.cluster = TPT_TRY(cache.cluster(choose_cluster(cache, settings, hints, facts)));
   set_devices(settings, hints, facts, job.cluster);
   set_nodes(settings, hints, facts, stated);

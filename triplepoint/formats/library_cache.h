@@ -47,6 +47,7 @@ struct MachineFacts {
   std::optional<int64_t> num_nodes;
   std::optional<int64_t> gpus_per_node;
   std::optional<int64_t> processes;  // of all nodes, one a device
+  bool has_tasks = true;             // a task of the batch lines is a process
   bool has_ranks = false;            // the number of nodes follows from other sizes
   std::string_view nodes_key;        // where num_nodes stands in the file, for messages
   std::string_view gpus_key;

@@ -113,60 +113,195 @@ void refuse_doubtful(const std::vector<Doubtful>& doubtful, const KeyTable& tabl
 // What starts the program ---------------------------------------------------------------------
 
 constexpr std::string_view nodes_key = "nnodes", devices_key = "nproc-per-node", total_key = "np";
+constexpr std::string_view gpus_key = "gpus";  // of srun
 
 /// How launchers call a number of nodes, of processes of a node, and of all processes.
-std::string_view meaning_of(std::string_view option) {
+std::string_view meaning_of(std::string_view option, bool mpi) {
   struct Meaning {
     std::string_view key, options;
   };
   constexpr std::array meanings{
       Meaning{nodes_key, " --nnodes --nodes -N --num-nodes --num-machines -nnodes "},
       Meaning{devices_key,
-              " --nproc-per-node --gpus-per-node --ntasks-per-node --tasks-per-node --npernode "
-              "-npernode --num-gpus -ppn --ppn --gpus_per_node "},
-      Meaning{total_key, " -np --np -n --ntasks --num-processes "}};
+              " --nproc-per-node --nproc --gpus-per-node --ntasks-per-node --tasks-per-node "
+              "--npernode -npernode --num-gpus -ppn --ppn --gpus_per_node "},
+      Meaning{total_key, " -np --np -n --ntasks --num-processes "},
+      Meaning{gpus_key, " -G --gpus --gpus-per-task --gres --tres-per-node --ntasks-per-gpu "}};
+  if (mpi && option == "-N") return devices_key;  // of a node
   for (const Meaning& each : meanings)
     if (contains(each.options, fmt::format(" {} ", option))) return each.key;
   return {};
 }
 
+enum class Starter { nothing, torchrun, deepspeed, srun, mpi };
+
+/// What starts one process a GPU: torchrun and the like, whatever starts them on each node.
+Starter starter_of(const ShellCommand& command) {
+  constexpr std::string_view of_mpi = " mpirun mpiexec mpiexec.hydra jsrun aprun ibrun prun flux ";
+  Starter found = Starter::nothing;
+  for (std::size_t i = 0; i < command.first_argument(); ++i) {
+    const std::string& text = command.words[i].text;
+    const std::string name = text.substr(text.rfind('/') + 1);
+    if (name.ends_with("torchrun") || name.starts_with("torch.distributed"))
+      return Starter::torchrun;
+    if (name.ends_with("deepspeed") || name == "accelerate") return Starter::deepspeed;
+    if (name == "srun") found = Starter::srun;
+    if (contains(of_mpi, fmt::format(" {} ", name))) found = Starter::mpi;
+  }
+  return found;
+}
+
+/// What srun asks for in front of the program, over what its batch lines ask for. Returns the word
+/// behind its options; 0 without srun.
+std::size_t read_srun(const ShellCommand& command, Settings& settings, ImportHints& hints) {
+  const std::size_t end = command.first_argument();
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < end; ++i)
+    if (command.words[i].text == "srun" || command.words[i].text.ends_with("/srun")) first = i + 1;
+  if (first == 0) return 0;
+  std::vector<OptionWord> words;
+  constexpr const char* unsure = "--not-certain";  // told where it matters
+  for (std::size_t i = first; i < end; ++i) {
+    const auto& [text, line, doubt] = command.words[i];
+    const bool option = text.starts_with('-');
+    if (!doubt.empty() && !option && !words.empty() && words.back().text.starts_with('-'))
+      words.back().text = unsure;
+    words.push_back({!doubt.empty() && option ? std::string(unsure) + "=" : text,
+                     fmt::format("{}:{}: ", settings.file(), line)});
+  }
+  const std::vector<BatchOption> options = options_of(words, "srun");
+  if (options.empty()) return first;
+  if (!hints.job_script) hints.job_script.emplace();
+  BatchRequest& step = *hints.job_script;
+  const auto before = step.num_nodes;
+  const auto gives = [&](const char* name) {
+    return std::ranges::find(options, name, &BatchOption::name) != options.end();
+  };
+  if ((gives("nodes") || gives("ntasks-per-node")) && !gives("ntasks")) step.num_tasks.reset();
+  read_options(words, "srun", step);
+  if (gives("nodes") && step.num_nodes)
+    settings.add(
+        {std::string(nodes_key), {std::to_string(*step.num_nodes)}, command.words[first].line});
+  if (before && step.num_nodes < before)
+    settings.assume(fmt::format("srun starts {} of the {} nodes that the batch lines ask for",
+                                *step.num_nodes, *before));
+  return first + options.back().last + 1;
+}
+
 /// Nodes and devices from torchrun, srun, mpirun, deepspeed or jsrun in front of the program.
-void add_launcher(const ShellCommand& command, Settings& settings,
+void add_launcher(const ShellCommand& command, Settings& settings, ImportHints& hints,
                   std::vector<Doubtful>& doubtful) {
+  const std::size_t behind_srun = read_srun(command, settings, hints);
+  const bool mpi = starter_of(command) == Starter::mpi;
   for (std::size_t i = 0; i < command.first_argument(); ++i) {
     const ShellWord& word = command.words[i];
     const std::size_t equals = word.text.find('=');
-    const bool whole = equals != word.text.npos;  // --nnodes=4
+    const bool assigns = equals != word.text.npos;
+    const bool whole = assigns && word.text.starts_with('-');  // --nnodes=4
     std::string name = whole ? word.text.substr(0, equals) : i > 0 ? command.words[i - 1].text : "";
     const std::string value = whole ? word.text.substr(equals + 1) : word.text;
-    const bool is_value = (whole || name.starts_with('-')) && !holds_arguments(word);
+    const bool is_value = (assigns || name.starts_with('-')) && !holds_arguments(word);
     if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
-    const std::string key(meaning_of(name));
-    if (key == devices_key && word.doubt == counts_gpus) {
-      settings.assume("--nproc-per-node counts the GPUs of the machine: all of a node");
+    const std::string key(meaning_of(name, mpi));
+    const bool counts = word.doubt == counts_gpus || value == "gpu" || value == "auto";
+    if (key == devices_key && counts) {
+      settings.assume("--nproc-per-node counts the GPUs of the machine: all that it may use");
+      settings.add({key, {"gpu"}, word.line});
       continue;
     }
     if (!word.doubt.empty() && (!is_value || !key.empty()))
       doubtful.push_back({is_value ? key : "", &word});
-    if (key.empty() || value == "auto" || value == "gpu") continue;      // chosen by torchrun
-    settings.add({key, {value.substr(0, value.find(':'))}, word.line});  // "2:4"
+    const auto per_node = value.starts_with("ppr:") && value.ends_with(":node")
+                              ? whole_number(value.substr(4, value.size() - 9))
+                              : std::nullopt;
+    if (per_node && name == "--map-by")
+      settings.add({std::string(devices_key), {std::to_string(*per_node)}, word.line});
+    if (key.empty() || key == gpus_key || i < behind_srun || value == "auto") continue;
+    const std::string fewest = value.substr(0, value.find(':'));  // "2:4"
+    if (fewest != value && value != fmt::format("{0}:{0}", fewest))
+      settings.assume(
+          fmt::format("{} {}: the fewest, {}; give --nodes for more", name, value, fewest));
+    settings.add({key, {fewest}, word.line});
   }
 }
 
-/// All processes, where the launcher counts them and no other launcher starts one a device below.
-std::optional<int64_t> all_processes(Settings& s, const ShellCommand& command) {
-  const auto total = s.count(total_key, 1, most_ranks);
-  const std::size_t end = command.first_argument();
-  int64_t each = 1;
-  for (std::size_t i = 0; i < end; ++i) {
-    const std::string& word = command.words[i].text;
-    if (word.ends_with("torchrun") || word.starts_with("torch.distributed") ||
-        word.ends_with("deepspeed"))
-      return std::nullopt;
-    if (command.words.front().text.ends_with("jsrun") && word == "-a" && i + 1 < end)
-      each = whole_number(command.words[i + 1].text).value_or(1);
+/// GPUs that the environment leaves to the processes of a node.
+std::optional<int64_t> visible_gpus(const ShellCommand& command) {
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
+    std::string value = command.variable(name).value_or("");
+    for (const ShellWord& word : command.words)
+      if (word.doubt.empty() && word.text.starts_with(fmt::format("{}=", name)))
+        value = word.text.substr(word.text.find('=') + 1);
+    if (!value.empty() && value != "all" && !value.starts_with('-'))
+      return std::ranges::count(value, ',') + 1;
   }
-  return total ? std::optional(*total * each) : std::nullopt;
+  return std::nullopt;
+}
+
+/// Processes of a node where no number is given: torchrun starts one, a program alone is one.
+std::optional<int64_t> usual_processes(Settings& s, const ShellCommand& command,
+                                       const ImportHints& hints) {
+  const Starter starter = starter_of(command);
+  if (starter == Starter::torchrun) {
+    const auto usual = whole_number(command.variable("PET_NPROC_PER_NODE").value_or("1"));
+    s.assume(fmt::format("without --nproc-per-node torchrun starts {} process{} a node",
+                         usual.value_or(1), usual.value_or(1) == 1 ? "" : "es"));
+    return usual.value_or(1);
+  }
+  if (starter != Starter::nothing || command.first_argument() == 0) return std::nullopt;
+  int64_t ranks = 1;
+  for (const char* size :
+       {"tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size"})
+    if (s.text(size) != "1" && s.text(size)) ranks = 2;
+  const auto& script = hints.job_script;
+  const bool batch = script && (script->gpus_per_node || script->num_gpus || script->num_nodes);
+  const bool given = hints.cluster || hints.num_nodes;
+  s.assume(fmt::format("no launcher starts the program: {}",
+                       batch       ? "one process on each GPU of the batch lines"
+                       : given     ? "one process on each GPU of the nodes given"
+                       : ranks > 1 ? "as its layout takes several GPUs, one process on each"
+                                   : "one process, on one GPU; give --nodes for more"));
+  return batch || given || ranks > 1 ? std::nullopt : std::optional<int64_t>(1);
+}
+
+/// Processes of a node, as its launcher starts them.
+std::optional<int64_t> processes_of_node(Settings& s, const ShellCommand& command,
+                                         const ImportHints& hints) {
+  const Starter starter = starter_of(command);
+  const bool shares = starter != Starter::srun && starter != Starter::mpi;  // one list for all
+  const auto visible = shares ? visible_gpus(command) : std::nullopt;
+  const bool counts = s.has(devices_key) && s.text(devices_key) == "gpu";
+  if (s.has(devices_key) && !counts) {
+    const auto stated = s.count(devices_key, 1, most_ranks);
+    if (stated && visible && *stated > *visible)
+      s.note(DiagnosisCode::inconsistent, Severity::error, devices_key,
+             fmt::format("{} processes a node, but CUDA_VISIBLE_DEVICES leaves them {} GPUs (each "
+                         "process has one); make them equal",
+                         *stated, *visible));
+    return stated;
+  }
+  if (starter == Starter::srun || s.has(total_key)) return std::nullopt;
+  if (!counts && starter != Starter::deepspeed) return usual_processes(s, command, hints);
+  if (visible) s.assume(fmt::format("CUDA_VISIBLE_DEVICES leaves {} GPUs", *visible));
+  return visible;
+}
+
+/// All processes, where the launcher counts them and no other launcher starts one a device below.
+std::optional<int64_t> all_processes(Settings& s, const ShellCommand& command,
+                                     const ImportHints& hints) {
+  const auto total = s.count(total_key, 1, most_ranks);
+  const Starter starter = starter_of(command);
+  if (starter == Starter::srun && hints.job_script) return hints.job_script->num_tasks;
+  const bool below =
+      starter == Starter::torchrun || std::ranges::any_of(command.words, [](const ShellWord& word) {
+        return word.text.ends_with("deepspeed");
+      });
+  if (!total || below) return std::nullopt;
+  int64_t each = 1;
+  for (std::size_t i = 0; i + 1 < command.first_argument(); ++i)
+    if (command.words.front().text.ends_with("jsrun") && command.words[i].text == "-a")
+      each = whole_number(command.words[i + 1].text).value_or(1);
+  return *total * each;
 }
 
 /// Arguments that Megatron-LM dropped by 2023, when its attention was not fused.
@@ -222,13 +357,15 @@ void read_dispatch(Settings& s, spec::Job& job) {
                        backend == "hybridep" ? "HybridEP" : "DeepEP"));
 }
 
-MachineFacts read_machines(Settings& s, const ShellCommand& command) {
+MachineFacts read_machines(Settings& s, const ShellCommand& command, const ImportHints& hints) {
   MachineFacts facts;
   facts.cluster = command.variable("TRIPLEPOINT_CLUSTER");
   facts.stack = command.variable("TRIPLEPOINT_STACK");
   facts.num_nodes = s.count(nodes_key, 1, most_ranks);
-  facts.gpus_per_node = s.count(devices_key, 1, most_ranks);
-  facts.processes = all_processes(s, command);
+  facts.gpus_per_node = processes_of_node(s, command, hints);
+  facts.processes = all_processes(s, command, hints);
+  const Starter starter = starter_of(command);
+  facts.has_tasks = starter != Starter::torchrun && starter != Starter::deepspeed;
   facts.nodes_key = nodes_key;
   facts.gpus_key = devices_key;
   facts.plain_stack = facts.profiled_stack = stack_of_time(s);
@@ -356,7 +493,7 @@ void complete_arguments(const ShellCommand& command, Settings& s) {
 Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
                                  const std::string& path, const ImportHints& given) {
   const KeyTable table = TPT_TRY(KeyTable::load(cache.library(), "megatron"));
-  const ImportHints hints = with_own_script(given, text, path);
+  ImportHints hints = with_own_script(given, text, path);
   ScriptWorld world = hints.script;
   if (hints.job_script) world.variables.merge(variables_of_slurm(*hints.job_script));
   const ShellCommand command =
@@ -372,7 +509,7 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
   settings.set_ignored(hints.ignored);
   TPT_TRY(check_program(table, command, settings));
   std::vector<Doubtful> doubtful = add_arguments(command, settings);
-  add_launcher(command, settings, doubtful);
+  add_launcher(command, settings, hints, doubtful);
   refuse_doubtful(doubtful, table, command, settings);
   const std::vector<spec::Diagnosis> doubts = settings.diagnoses();
   complete_arguments(command, settings);
@@ -405,7 +542,8 @@ Result<Imported> import_arguments(LibraryCache& cache, Settings& settings,
   } else {
     job.model = TPT_TRY(read_megatron_model(cache, settings, command));
   }
-  TPT_TRY(set_cluster_and_stack(cache, settings, hints, read_machines(settings, command), stated));
+  TPT_TRY(set_cluster_and_stack(cache, settings, hints, read_machines(settings, command, hints),
+                                stated));
   read_graphs(settings, job.stack);
   read_attention(settings, job);
   read_dispatch(settings, job);

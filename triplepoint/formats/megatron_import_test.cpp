@@ -234,27 +234,111 @@ TEST_CASE("what is not certain reaches no job, unless it has no effect") {
   }
 }
 
-TEST_CASE("nodes and devices are read of every launcher and scheduler") {
-  const auto machines = [](const std::string& head, const std::string& launcher) {
-    const spec::Job job =
-        import(head + with(line(""), "torchrun --nnodes 4 --nproc-per-node 8", launcher),
-               {.cluster = "hgx-h200"})
-            .job;
-    return std::pair(job.cluster.num_nodes, job.cluster.gpus_per_node);
+using Machines = std::pair<int64_t, int64_t>;  // nodes, and GPUs of each
+
+/// Of a script of these lines, whose program is started so.
+Machines machines(const std::string& head, const std::string& launcher) {
+  const spec::Job job =
+      import(head + with(line(""), "torchrun --nnodes 4 --nproc-per-node 8", launcher)).job;
+  return {job.cluster.num_nodes, job.cluster.gpus_per_node};
+}
+
+TEST_CASE("a batch script asks for nodes and GPUs as its scheduler reads it") {
+  for (const char* lines :
+       {"#SBATCH -N4 --ntasks-per-node=6 --gpus-per-node 6\n",
+        "#SBATCH -A x -q y -N 4 -G24 -n 24\n",
+        "#SBATCH --nodes \"4\" --gres='gpu:h200:6,nvme:1'  # all\n",
+        "#SBATCH --ntasks=24 --gpus-per-task=1 --ntasks-per-node=6\n",
+        "#SBATCH -vN 4\n#SBATCH --tres-per-node=gres/gpu:6,cpu=64\n",
+        "#SBATCH -n 24 -N 4\n#SBATCH --tres-per-task=gres/gpu=1\n",
+        "#SBATCH --exclusive -N 4 --gres=scratch:9,gpu:6(S:0-1)\n",
+        "#SBATCH --gpus=24 --gpus-per-node=6 --cpus-per-task 4\n",
+        "#SBATCH -N 4 --gpus-per-task=6 --wait-all-nodes=1\n",
+        "#SBATCH -w n[1-4] -N 4 -n24 --ntasks-per-gpu=1\n",
+        "#SBATCH\t--nodes=2 -N 4 --gres=gpu:6\n",
+        "#PBS -l select=4:ncpus=8:ngpus=6:gpu_model=h200\n", "#PBS -l nodes=4:ppn=8:gpus=6\n",
+        "#BSUB -nnodes 4\n#BSUB -gpu \"num=6:mode=shared\"\n",
+        "#SBATCH -N 4 --gpus-per-node=6\necho\n#SBATCH -N 9 --gres=gpu:3\n"}) {
+    CAPTURE(lines);
+    CHECK(machines(lines, "mpirun python") == Machines(4, 6));
+  }
+  CHECK(machines("#SBATCH --gpus=16\n", "srun python") == Machines(2, 8));
+  CHECK(machines("#SBATCH -N 8 --ntasks-per-node=8 --gpus-per-node=8\n", "srun -lN2 python") ==
+        Machines(2, 8));
+  CHECK(machines("", "srun -N2 -n 8 --label --mpi=pmix python") == Machines(2, 4));
+  const auto unsure = import_megatron_args(spec::default_library(),
+                                           with(line(""), "torchrun --nnodes 4 --nproc-per-node 8",
+                                                "srun -N 2 --gpus-per-node $G python"),
+                                           "run.sh", {});
+  CHECK(contains(unsure->diagnoses.at(0).what, "is not certain (G has no value"));
+}
+
+std::string refusal(const std::string& script);
+
+TEST_CASE("what a batch script leaves open, or says twice, is asked") {
+  const auto of = [](const std::string& lines) {
+    const auto read = import_megatron_args(spec::default_library(), lines + line(""), "run.sh", {});
+    return read && !read->diagnoses.empty() ? read->diagnoses.front().what : std::string("none");
   };
-  using Pair = std::pair<int64_t, int64_t>;
-  CHECK(machines("", "deepspeed --num_nodes 4 --num_gpus 8") == Pair(4, 8));
-  CHECK(machines("", "mpirun -np 32 -npernode 8 python") == Pair(4, 8));
-  CHECK(machines("#PBS -l select=4:ngpus=4\n", "python") == Pair(4, 4));
-  CHECK(machines("#SBATCH --nodes=4\n#SBATCH --gpus=16\n", "srun python") == Pair(4, 4));
+  CHECK(of("#SBATCH -N 4 --constraint=\"a100|h100\"\n") ==
+        "run.sh: --constraint 'a100|h100' leaves the kind of GPU open; give --cluster");
+  CHECK(contains(of("#SBATCH -N 4 -p a100,h100\n"), "leaves the kind of GPU open"));
+  CHECK(contains(of("#SBATCH -N 4 --gres=gpu:a100:4,gpu:h100:4\n"), "GPUs of one kind"));
+  CHECK(contains(of("#SBATCH -N 2\n#SBATCH hetjob\n#SBATCH -N 4\n"), "a heterogeneous job"));
+  CHECK(contains(of("#SBATCH -N 4 --gpus-per-node=h200:4\n"),
+                 "8 processes a node, but the batch lines ask for 4 GPUs of each"));
+  for (const char* lines : {"#SBATCH --gpus-per-node=$G\n", "#SBATCH --gpus-per-node=\n",
+                            "#SBATCH --gres=gpu:{gpus}\n", "#SBATCH -G GPUS\n"})
+    CHECK_MESSAGE(contains(of(lines), "it must have a number of GPUs"), lines);
+  CHECK(contains(of("#SBATCH -N 3 -G 64\n"), "64 GPUs do not share out evenly to 3 nodes"));
+  CHECK(contains(of("#SBATCH -N 4 --gpus-per-n=8\n"), "run.sh:1: --gpus-per-n is not read"));
+  CHECK(contains(of("#PBS -l select=2:ngpus=8+2:ngpus=4\n"), "no number of equal nodes"));
+  const auto tells = [](const std::string& lines, const char* what) {
+    return assumes(import(lines + line(""), {}), what);
+  };
+  CHECK(tells("#SBATCH -N 4-8\n", "--nodes 4-8: the fewest, 4; give --nodes for more"));
+  CHECK(tells("#SBATCH -p h100 -N 4\n",
+              "the file does not name its GPUs: cluster hgx-h100 after --partition h100"));
+  CHECK(tells("#SBATCH --gres=gpu:tesla:8 -N 4\n",
+              "no cluster of the library has GPUs 'tesla': cluster hgx-h200; give --cluster for "
+              "another"));
+  CHECK(tells("echo\n#SBATCH -N 9\n",
+              "run.sh:2: sbatch reads no lines behind the first command, that of line 1"));
+}
+
+TEST_CASE("where no number is given, a launcher's default and the visible GPUs count") {
+  const auto of = [](const std::string& head, const std::string& launcher) {
+    const std::string text =
+        head + with(line(""), "torchrun --nnodes 4 --nproc-per-node 8", launcher);
+    return import(text, {}).job.world_size();
+  };
+  const std::string two = "export CUDA_VISIBLE_DEVICES=0,1\n";
+  CHECK(of(two, "torchrun --nproc_per_node gpu") == 2);
+  CHECK(of(two, "torchrun --nproc-per-node=auto") == 2);
+  CHECK(of("", "CUDA_VISIBLE_DEVICES=2,3 deepspeed") == 2);
+  CHECK(of(two, "python") == 1);
+  CHECK(of("", "python -u") == 1);
+  CHECK(of("", "torchrun --standalone") == 1);
+  CHECK(of("", "python -m torch.distributed.run --nnodes 2") == 2);
+  CHECK(of("", "torchrun --nproc-per-node gpu") == 8);
+  CHECK(assumes(import(with(line(""), "--nnodes 4", "--nnodes=2:4"), {}),
+                "--nnodes 2:4: the fewest, 2; give --nodes for more"));
+  CHECK(contains(refusal(two + line("")), "CUDA_VISIBLE_DEVICES leaves them 2 GPUs"));
+}
+
+TEST_CASE("nodes and devices are read of every launcher and scheduler") {
+  CHECK(machines("", "deepspeed --num_nodes 4 --num_gpus 8") == Machines(4, 8));
+  CHECK(machines("", "mpirun -np 32 -npernode 8 python") == Machines(4, 8));
+  CHECK(machines("#PBS -l select=4:ngpus=4\n", "python") == Machines(4, 4));
+  CHECK(machines("#SBATCH --nodes=4\n#SBATCH --gpus=16\n", "srun python") == Machines(4, 4));
   CHECK(machines("#SBATCH -N 4\n", "torchrun --nnodes $SLURM_NNODES --nproc-per-node 8") ==
-        Pair(4, 8));
-  CHECK(machines("#SBATCH -N 4\n", "srun -n 16 python") == Pair(4, 4));
+        Machines(4, 8));
+  CHECK(machines("#SBATCH -N 4\n", "srun -n 16 python") == Machines(4, 4));
   for (const char* count : {"`nvidia-smi --query-gpu=name --format=csv,noheader | wc -l`",
                             "${GPUS:-$(python -c 'import torch; "
                             "print(torch.cuda.device_count())')}"})
     CHECK(machines(fmt::format("GPUS={}\n", count), "torchrun --nnodes 4 --nproc_per_node $GPUS") ==
-          Pair(4, 8));
+          Machines(4, 8));
   CHECK(
       finds(import("srun -N 3 -n 8 python " +
                    with(line(""), "torchrun --nnodes 4 --nproc-per-node 8 ", "")),
