@@ -58,8 +58,10 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
     return run::load(files[0]);
   if (files.size() == 1 && as_it_is && telemetry::looks_like_time_series(files[0]))
     return telemetry::read_time_series(files[0]);
-  trace_report::TraceInput input =
-      TPT_TRY(trace_report::read_trace_input(files, options, trace::HostSpans::ops));
+  auto read = trace_report::read_trace_input(files, options, trace::HostSpans::ops);
+  if (const auto why = read ? std::nullopt : telemetry::why_no_time_series(files[0]))
+    return error(*why);
+  trace_report::TraceInput input = TPT_TRY(std::move(read));
   if (input.format == "training_log" && log == Log::alone) take_steps_from_log(input.run);
   run::Manifest& manifest = input.run.manifest;
   if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;

@@ -57,7 +57,8 @@ class Import : public Command {
     const spec::Library library = TPT_TRY(spec::require_library());
     const Result<formats::FolderImport> found = read(library);
     if (!found)
-      if (const auto use = app::use_of_trace(path_)) return error(*use);
+      for (const auto& why : {app::use_of_trace(path_), telemetry::why_no_time_series(path_)})
+        if (why) return error(*why);
     const formats::FolderImport import = TPT_TRY(found);
     if (output_) TPT_TRY(write_jobs(library, import));
     print_answer(console, app::import_document(import), format_);

@@ -472,7 +472,9 @@ void Collector::number_gpus(run::Run& run, std::vector<Owner*>& order) const {
     order.push_back(gpu);
   }
   if (has_hosts) run.manifest.hosts = hosts_;
-  if (first == 1) run.manifest.notes.emplace_back("GPUs are numbered from 1 on, as in the table");
+  if (first == 1)
+    run.manifest.notes.emplace_back(
+        "GPUs are numbered from 1 on, as in the table; those of CUDA are one less");
   if (shares_numbers_) {
     if (run.manifest.hosts.front().empty()) run.manifest.hosts.front() = "(1)";
     run.manifest.notes.emplace_back(

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -84,6 +85,70 @@ bool is_bare_power(const TableHead& head) {
          });
 }
 
+/// Text of an exporter: comments of its metrics, or metric{label="value"} 1.
+bool is_scrape(std::string_view text) {
+  std::string_view line;
+  for (int i = 0; i < 20 && next_line(text, line); ++i)
+    if (const std::size_t at = line.find('{');
+        line.starts_with("# HELP ") || line.starts_with("# TYPE ") ||
+        (at != line.npos && at > 0 && line.find_first_of(" ,;\"'") > at && contains(line, "=\"")))
+      return true;
+  return false;
+}
+
+/// Of a first line: numbers, with units or not, and times, at least one that tells it is a reading.
+bool is_row(const TableHead& head, const std::vector<std::string>& cells) {
+  bool any = false;
+  for (const std::string_view cell : cells) {
+    const auto moment = moment_in(cell);
+    const bool has_unit = std::ranges::any_of(
+        std::array{"power_w", "die_c", "sm_clock_mhz", "utilization"}, [&](const char* signal) {
+          const bool is_bare = cell.find_first_not_of("0123456789.") == cell.npos;
+          return !is_bare && number_in(cell, {.is = Is::reading, .signal = signal});
+        });
+    any |= has_unit || (moment && !moment->is_relative);
+    if (!cell.empty() && !moment && !has_unit && !cell.starts_with("[N/A")) return false;
+  }
+  return any && head.titles.size() > 1;
+}
+
+/// Why a text of form none is no recording, where it looks like one.
+std::optional<std::string> fault_of(std::string_view text) {
+  const std::string_view start = trimmed(text.substr(0, 4096));
+  constexpr std::string_view query =
+      "ask for nvidia-smi --query-gpu=timestamp,index,temperature.gpu,power.draw,clocks.sm "
+      "--format=csv -l 1";
+  constexpr std::string_view range = "give the answer of its /api/v1/query_range";
+  if (start.starts_with('{') && contains(start, "\"errorType\""))
+    return fmt::format("an error that Prometheus answered, no readings: {}; mend the query",
+                       start.substr(0, 120));
+  if (start.starts_with("{\"metric\"") && contains(text, "\"timestamps\""))
+    return fmt::format("an export of VictoriaMetrics; {}", range);
+  if (is_scrape(start))
+    return fmt::format(
+        "one scrape of an exporter (one moment, and no course); {} from the server "
+        "that scrapes it, or use triplepoint record",
+        range);
+  if (contains(start, "NVIDIA-SMI") || contains(start, "<nvidia_smi_log"))
+    return fmt::format("the screen or XML of nvidia-smi (one moment, and no course); {}", query);
+  const TableHead head = head_of(text);
+  if (is_row(head, head.titles))
+    return fmt::format(
+        "rows of readings without a line of titles, so what they are is not known; "
+        "write one, or {}",
+        query);
+  std::string_view rows = head.rows, line;
+  std::vector<std::string_view> cells;
+  next_line(rows, line);
+  split_cells(line, head.form, cells);
+  if (cells.size() != head.titles.size() || !is_row(head, {cells.begin(), cells.end()}))
+    return std::nullopt;
+  return fmt::format(
+      "a table of readings whose titles name no known quantity ({}, ...); title the "
+      "columns by quantity and unit, as timestamp, gpu0 power [W], gpu0 temp [C]",
+      fmt::join(std::span(head.titles).first(std::min<std::size_t>(3, head.titles.size())), ", "));
+}
+
 Form form_of(std::string_view text) {
   const std::string_view start = trimmed(text.substr(0, 4096));
   if (start.starts_with('{') || start.starts_with('[')) {
@@ -96,6 +161,7 @@ Form form_of(std::string_view text) {
       if (contains(head, word)) return Form::json;
     return Form::none;
   }
+  if (is_scrape(start)) return Form::none;
   const TableHead head = head_of(text);
   if (head.line.starts_with("start_time,window_name,elapsed_time")) return Form::windows;
   const auto has_title = [&](const char* title) {
@@ -377,6 +443,7 @@ class FileReader {
     }
     if (!json.is_object()) return;
     if (json.contains("resultType") && json.contains("result")) {
+      has_empty_answer_ |= json.at("result").empty();
       for (const Json& series : json.at("result"))
         if (series.is_object() && series.contains("metric")) answers_.push_back(series);
       return;
@@ -554,6 +621,11 @@ class FileReader {
   }
 
   Result<void> read_answers() {
+    if (answers_.empty() && has_empty_answer_)
+      return error(
+          fmt::format("{}: the query's answer holds no series; mend its selector or its "
+                      "time",
+                      name_));
     std::vector<Answer> answers;
     for (const Json& series : answers_)
       add_answer(series, answers);
@@ -609,6 +681,7 @@ class FileReader {
   std::set<std::string> apart_;  // labels of them that name the node
   std::set<const void*> twice_;  // that tell what another does
   std::size_t of_instances_ = 0;
+  bool has_empty_answer_ = false;
 };
 
 std::vector<Path> files_of(const Path& source) {
@@ -662,15 +735,29 @@ bool looks_like_time_series(const Path& source) {
   });
 }
 
+std::optional<std::string> why_no_time_series(const Path& source) {
+  const auto text = is_folder(source) ? std::string() : text_of(source, sniffed).value_or("");
+  const auto why = text.empty() ? std::nullopt : fault_of(text);
+  return why ? std::optional(fmt::format("{}: {}", source.string(), *why)) : std::nullopt;
+}
+
 Result<run::Run> read_time_series(const Path& source, const TimeSeriesOptions& options) {
   Collector collector(options.gpus_per_node);
   Windows windows(options.gpus_per_node);
   std::string producer;
-  for (const Path& path : files_of(source)) {
+  const std::vector<Path> files = files_of(source);
+  if (files.empty())
+    return error(
+        fmt::format("{}: holds no .csv or .json file, in which samplers write readings; "
+                    "name a file, or another folder",
+                    source.string()));
+  for (const Path& path : files) {
     std::string fault;
     const std::string text = TPT_TRY(text_of(path, most_bytes, &fault));
     if (!fault.empty()) collector.note(fault + ": what was there is read");
     const Form form = form_of(text);
+    if (const auto why = form == Form::none ? fault_of(text) : std::nullopt)
+      return error(fmt::format("{}: {}", path.string(), *why));
     if (form == Form::none)
       return error(fmt::format(
           "{}: no column of readings is known (temperature, power, clock, energy, utilization of "

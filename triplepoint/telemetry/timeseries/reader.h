@@ -23,6 +23,11 @@ struct TimeSeriesOptions {
 /// wandb, range queries of Prometheus. By its first lines; columns.h knows the titles.
 bool looks_like_time_series(const Path& source);
 
+/// Why a file that does look like readings is none of these, and what to give instead: the screen
+/// of nvidia-smi, one scrape of an exporter, a table without titles or with titles that name no
+/// quantity. Nothing of other files.
+std::optional<std::string> why_no_time_series(const Path& source);
+
 /// Such a recording as a run of origin `imported`, with the energy of each GPU; see Collector for
 /// what is left out and told. Windows of ZeusMonitor are steps.
 Result<run::Run> read_time_series(const Path& source, const TimeSeriesOptions& = {});

@@ -353,6 +353,41 @@ TEST_CASE("rows that name no GPU are refused where they may be of several") {
   CHECK(contains(refusal("timestamp,power\n1788852000,4800\n1788852001,4800\n"), "a sum over"));
 }
 
+TEST_CASE("what looks like readings and is no table of them is refused as what it is") {
+  const std::array all = {
+      std::pair("0, 60, 598.00 W, 1700 MHz\n1, 63, 602.00 W, 1690 MHz\n",
+                "without a line of titles"),
+      std::pair("2026/09/08 07:20:00.000, 0, 60, 598.00\n", "without a line of titles"),
+      std::pair("\"Time\",\"GPU 0\"\n\"2026-09-08 07:20:00\",\"600 W\"\n",
+                "titles name no known quantity (Time, GPU 0, ...)"),
+      std::pair("timestamp,gpu0,gpu1\n1788852000,60,61\n", "titles name no known quantity"),
+      std::pair("Tue Sep  8 07:20:00 2026\n+----+\n| NVIDIA-SMI 550.54  Driver Version: 550.54 |\n",
+                "the screen or XML of nvidia-smi"),
+      std::pair(R"({"status":"error","errorType":"bad_data","error":"parse error"})",
+                "an error that Prometheus answered"),
+      std::pair("# HELP DCGM_FI_DEV_GPU_TEMP GPU temperature (in C).\n"
+                "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",Hostname=\"n\"} 60\n",
+                "one scrape of an exporter"),
+      std::pair("DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",Hostname=\"n\"} 60\n",
+                "one scrape of an exporter")};
+  for (const auto& [text, why] : all) {
+    const ScratchFolder folder;
+    const Path file = folder.file("a.csv", text);
+    CHECK_FALSE(looks_like_time_series(file));
+    CHECK(contains(why_no_time_series(file).value_or(""), why));
+    CHECK(contains(refusal(text), why));
+  }
+  CHECK(contains(refusal(R"({"data":{"resultType":"matrix","result":[]}})"), "holds no series"));
+  const ScratchFolder folder;
+  for (const char* const text :
+       {"a: 1\nb: 2\n", "name,value\na,1\n", "#!/bin/bash\nnvidia-smi\n", ""})
+    CHECK_FALSE(why_no_time_series(folder.file("b", text)));
+  CHECK_FALSE(why_no_time_series(folder.folder()));
+  const auto empty = read_time_series(folder.folder());
+  REQUIRE_FALSE(empty);
+  CHECK(contains(empty.error().what, "no .csv or .json file"));
+}
+
 TEST_CASE("GPUs that are numbered from 1 on are of one node, and keep their numbers") {
   std::string text = "index,temp_c\n";
   for (int gpu = 1; gpu <= 8; ++gpu)
