@@ -13,6 +13,7 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/run/device_number.h"
 #include "triplepoint/run/throttle_reasons.h"
 
 namespace triplepoint::answers {
@@ -262,12 +263,14 @@ std::vector<Plot> plots_of_nodes(const run::Run& run, std::size_t points) {
   return all;
 }
 
-std::vector<Curve> separate(const std::vector<const run::Series*>& all, const Buckets& buckets) {
+std::vector<Curve> separate(const run::Run& run, const std::vector<const run::Series*>& all,
+                            const Buckets& buckets) {
   std::vector<Curve> curves;
   for (const run::Series* series : all) {
     Course course(buckets.count);
     course.add(*series, buckets);
-    curves.push_back({fmt::format("GPU {}", series->device), Curve::Is::single, means_of(course)});
+    curves.push_back({"GPU " + run::device_number(run, as_size(series->device)), Curve::Is::single,
+                      means_of(course)});
   }
   return curves;
 }
@@ -290,7 +293,7 @@ std::vector<Plot> plots_of(const run::Run& run, std::size_t points, std::optiona
     Plot plot{signal.id, signal.unit, {}, {}};
     for (std::size_t i = 0; i < buckets.count; ++i)
       plot.times.push_back(std::round(buckets.time(i) * 1e6) / 1e6);
-    plot.curves = all.size() <= curves_apart ? separate(all, buckets) : band(all, buckets);
+    plot.curves = all.size() <= curves_apart ? separate(run, all, buckets) : band(all, buckets);
     plots.push_back(std::move(plot));
   }
   return plots;

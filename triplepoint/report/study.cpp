@@ -7,6 +7,8 @@
 
 #include "triplepoint/base/result.h"
 
+#include "triplepoint/run/device_number.h"
+
 #include "triplepoint/answers/quantities.h"
 
 namespace triplepoint::report {
@@ -48,6 +50,7 @@ StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Met
     row.slots.push_back(device.slot);
     row.nodes.push_back(device.node);
   }
+  row.gpus = run::device_numbers(run);
   row.has_job = run.manifest.job.has_value();
   if (!row.has_job) row.inferred_machine = machine_of(run.devices);
   row.origin = run.manifest.origin;

@@ -28,9 +28,10 @@ struct StudyRow {
   std::vector<run::MemoryUse> memory;       // per stage; of an invalid job, nothing
   std::optional<Bytes> memory_limit;
   int64_t gpus_per_node = 8;
-  std::vector<int32_t> slots;  // of each device, in the order of the metrics' per-GPU lists
-  std::vector<int32_t> nodes;  // the same
-  bool has_job = true;         // a recording of an unknown command has none: `job` says nothing
+  std::vector<int32_t> slots;     // of each device, in the order of the metrics' per-GPU lists
+  std::vector<int32_t> nodes;     // the same
+  std::vector<std::string> gpus;  // run::device_numbers()
+  bool has_job = true;            // a recording of an unknown command has none: `job` says nothing
   std::string
       inferred_machine;  // what devices tell of one without a job: "32 x H200"; empty: nothing
   run::Origin origin = run::Origin::simulated;

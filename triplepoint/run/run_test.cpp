@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/run/device_number.h"
+
 namespace triplepoint::run {
 namespace {
 
@@ -71,6 +73,19 @@ TEST_CASE("the share of time of a bit counts its seconds, not its samples") {
   CHECK(share_of_time(reasons, 32, at(0), at(10)).value() == doctest::Approx(0.8));
   CHECK(share_of_time(reasons, 128, at(0), at(10)).value() == 0);
   CHECK(!share_of_time(series({}, {}), 4, at(0), at(10)));
+}
+
+TEST_CASE("views call a recording's GPU as its node does, and a simulated one by its place") {
+  Run run;
+  run.devices = {{.index = 0, .local = 4}, {.index = 1, .local = 6}};
+  CHECK(device_number(run, 1) == "1");
+  CHECK(device_numbers(run).empty());
+  run.manifest.origin = Origin::imported;
+  CHECK(device_number(run, 1) == "6");
+  run.devices.push_back({.index = 2, .node = 1, .local = 0});
+  CHECK(device_numbers(run) ==
+        std::vector<std::string>{"4 of node 0", "6 of node 0", "0 of node 1"});
+  CHECK(device_number(device_numbers(run), 3) == "3");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/device_number.h"
 #include "triplepoint/spec/fault.h"
 
 #include "triplepoint/answers/labels.h"
@@ -46,8 +47,9 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
   if (run::has_trained(run)) {
     console.print(key_figures_text(console, answers::key_figures(run, metrics)) + "\n");
     for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
-      console.print(wrap(metrics::bottleneck_sentence(bottleneck, metrics.step_time) + " " +
-                             metrics::bottleneck_advice(bottleneck),
+      console.print(wrap(metrics::bottleneck_sentence(bottleneck, metrics.step_time,
+                                                      run::device_numbers(run)) +
+                             " " + metrics::bottleneck_advice(bottleneck),
                          console.abilities().width.value_or(100), "") +
                     "\n\n");
     if (const std::string text = report::limit_not_kept(run, metrics); !text.empty())

@@ -8,6 +8,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/device_number.h"
+
 #include "triplepoint/metrics/run/device_evidence.h"
 
 namespace triplepoint::metrics {
@@ -21,14 +23,15 @@ using Kind = Evidence::Kind;
 constexpr std::size_t most_listed = 4;
 
 /// "GPU 3", "nodes 1 and 4", "GPUs 0, 1, 2, 3 and 4 more".
-std::string names_of(const Bottleneck& bottleneck) {
+std::string who_text(const Bottleneck& bottleneck, const std::vector<std::string>& numbers = {}) {
+  const std::vector<std::string> names = names_of(bottleneck, numbers);
   constexpr std::array words = {"GPU", "node", "rank"};
   std::string text = words[as_size(bottleneck.of)];
   if (bottleneck.who.size() > 1) text += "s";
   const std::size_t shown = std::min(most_listed, bottleneck.who.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const bool is_last = i + 1 == bottleneck.who.size();
-    text += fmt::format("{} {}", i == 0 ? "" : is_last ? " and" : ",", bottleneck.who[i]);
+    text += fmt::format("{} {}", i == 0 ? "" : is_last ? " and" : ",", names[i]);
   }
   if (shown < bottleneck.who.size())
     text += fmt::format(" and {} more", bottleneck.who.size() - shown);
@@ -129,8 +132,8 @@ std::string late_text(const Evidence& item) {
   }
 }
 
-std::string comparison(const Bottleneck& bottleneck) {
-  const std::string names = names_of(bottleneck);
+std::string comparison(const Bottleneck& bottleneck, const std::vector<std::string>& numbers) {
+  const std::string names = who_text(bottleneck, numbers);
   const char* verb = bottleneck.who.size() > 1 ? "slow" : "slows";
   const Evidence& slow = bottleneck.evidence.front();
   const std::string at = slow.name.empty() ? "" : fmt::format(" in the last step ({})", slow.name);
@@ -167,14 +170,24 @@ std::string comparison(const Bottleneck& bottleneck) {
 
 }  // namespace
 
-std::string bottleneck_sentence(const Bottleneck& bottleneck, std::optional<Seconds> step_time) {
+std::vector<std::string> names_of(const Bottleneck& bottleneck,
+                                  const std::vector<std::string>& numbers) {
+  std::vector<std::string> names;
+  for (const int32_t who : bottleneck.who)
+    names.push_back(bottleneck.of == Bottleneck::Of::gpu ? run::device_number(numbers, as_size(who))
+                                                         : std::to_string(who));
+  return names;
+}
+
+std::string bottleneck_sentence(const Bottleneck& bottleneck, std::optional<Seconds> step_time,
+                                const std::vector<std::string>& numbers) {
   if (!bottleneck.cost || !step_time || *bottleneck.cost >= *step_time)
-    return comparison(bottleneck) + ".";
+    return comparison(bottleneck, numbers) + ".";
   const Seconds cost = *bottleneck.cost;
   const double longer = cost / (*step_time - cost);
   return fmt::format("{}; the step takes {}{} longer, {} s, than at the median of the peers.",
-                     comparison(bottleneck), bottleneck.at_most ? "at most " : "", percent(longer),
-                     significant(cost / unit::s));
+                     comparison(bottleneck, numbers), bottleneck.at_most ? "at most " : "",
+                     percent(longer), significant(cost / unit::s));
 }
 
 std::string bottleneck_advice(const Bottleneck& bottleneck) {
@@ -208,7 +221,7 @@ std::string bottleneck_advice(const Bottleneck& bottleneck) {
     case Cause::heat:  // of a whole node: what its GPUs have in common
       if (bottleneck.of == Bottleneck::Of::node)
         return fmt::format("Check the fans and the inlet of {}, or give {} less work.",
-                           names_of(bottleneck), it);
+                           who_text(bottleneck), it);
       return fmt::format(
           "Check {} {} and paste, then the fans and the inlet of {} node, or give {} less work.",
           its, many ? "heat sinks" : "heat sink", its, it);
@@ -315,7 +328,7 @@ std::vector<std::string> lateness_sentences(const run::Run& run, const LateRanks
   std::vector<std::string> lines;
   if (!late.mismatch.empty()) lines.push_back(late.mismatch);
   for (const Bottleneck& bottleneck : bottlenecks)
-    lines.push_back(bottleneck_sentence(bottleneck, step_time) + " " +
+    lines.push_back(bottleneck_sentence(bottleneck, step_time, run::device_numbers(run)) + " " +
                     bottleneck_advice(bottleneck));
   if (bottlenecks.empty()) lines.push_back(nobody_is_late(run, late));
   const bool of_ranks = !bottlenecks.empty() && bottlenecks.front().of == Bottleneck::Of::rank;

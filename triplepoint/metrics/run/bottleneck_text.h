@@ -13,7 +13,11 @@ namespace triplepoint::metrics {
 
 /// "GPU 3 slows the others: 1,008 MHz against 1,850 MHz (power limit, 350 W against 700 W); the
 /// step takes 47 % longer, 2.20 s, than at the median of the peers."
-std::string bottleneck_sentence(const run::Bottleneck&, std::optional<Seconds> step_time);
+/// `numbers`: run::device_numbers() of a recording.
+std::string bottleneck_sentence(const run::Bottleneck&, std::optional<Seconds> step_time,
+                                const std::vector<std::string>& numbers = {});
+/// Of whom it is, without the word for them: "3", "3 of node 1".
+std::vector<std::string> names_of(const run::Bottleneck&, const std::vector<std::string>& numbers);
 /// What to do about it.
 std::string bottleneck_advice(const run::Bottleneck&);
 

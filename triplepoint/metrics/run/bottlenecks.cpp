@@ -12,6 +12,8 @@
 
 #include "triplepoint/base/statistics.h"
 
+#include "triplepoint/run/device_number.h"
+
 #include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/metrics/run/view.h"
 #include "triplepoint/metrics/trace/late_ranks.h"
@@ -58,7 +60,7 @@ class ClockCauses {
       if (find(evidence, Kind::clock) == nullptr)
         evidence.insert(evidence.begin(), found.evidence.front());
       if (found.of == Bottleneck::Of::node)
-        evidence.front().name = "GPU " + std::to_string(view_.run.devices[slowest].index);
+        evidence.front().name = "GPU " + run::device_number(view_.run, slowest);
       const Cause cause = cause_of(evidence);
       const auto same = std::find_if(into.begin() + static_cast<std::ptrdiff_t>(first), into.end(),
                                      [&](const Bottleneck& other) { return other.cause == cause; });

@@ -9,6 +9,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/device_number.h"
+
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/report/charts/charts.h"
 
@@ -329,7 +331,8 @@ std::string gpu_curves_svg(const run::Run& run, int32_t device) {
   if (plots.empty()) return "";
   const auto count = as_real(plots.size());
   std::string svg =
-      svg_begin(width, count * pitch + 16, fmt::format("GPU {} over the run", device));
+      svg_begin(width, count * pitch + 16,
+                fmt::format("GPU {} over the run", run::device_number(run, as_size(device))));
   double y = 0;
   for (const answers::Plot& plot : plots) {
     const auto extremes = answers::extremes_of(plot).value_or(answers::Extremes{});

@@ -10,6 +10,8 @@
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/device_number.h"
+
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/charts/study_charts.h"
@@ -133,7 +135,8 @@ Values mean_of_nodes(const Values& devices, std::size_t per_node) {
 
 /// "slot 4 is hottest (63.7 mean °C), slot 1 coolest (51.2)"; "all alike" where both numbers read
 /// the same.
-std::string extremes(const Signal& signal, const Values& values, const std::string& column) {
+std::string extremes(const Signal& signal, const Values& values, const std::string& column,
+                     const StudyRow* row = nullptr) {
   const auto is_known = [](double value) { return std::isfinite(value); };
   if (std::ranges::none_of(values, is_known)) return "not known";
   std::size_t high = 0, low = 0;
@@ -144,8 +147,11 @@ std::string extremes(const Signal& signal, const Values& values, const std::stri
   }
   const std::string most = significant(values[high]), least = significant(values[low]);
   if (most == least) return "all alike";
-  return fmt::format("{} {} {} ({} {}), {} {} {} ({})", column, high, signal.highest, most,
-                     signal.unit, column, low, signal.lowest, least);
+  const auto name = [&](std::size_t i) {
+    return row == nullptr ? std::to_string(i) : run::device_number(row->gpus, i);
+  };
+  return fmt::format("{} {} {} ({} {}), {} {} {} ({})", column, name(high), signal.highest, most,
+                     signal.unit, column, name(low), signal.lowest, least);
 }
 
 /// What the columns of a group's maps stand for.
@@ -153,6 +159,7 @@ struct Columns {
   std::vector<int32_t> slots;  // of each device; empty: not known, or jobs differ
   std::size_t per_node = 8, devices = 0;
   bool by_node = false;
+  const StudyRow* row = nullptr;  // that names the GPUs
 };
 
 Columns columns_of(const Group& group, const Signal& signal) {
@@ -161,6 +168,7 @@ Columns columns_of(const Group& group, const Signal& signal) {
     const Values values = signal.of(*row->metrics);
     if (values.size() <= columns.devices) continue;
     columns.devices = values.size();
+    columns.row = row;
     columns.slots = row->slots.size() == values.size() ? row->slots : std::vector<int32_t>();
     columns.per_node = as_size(std::max<int64_t>(1, row->gpus_per_node));
   }
@@ -247,7 +255,8 @@ std::optional<DeviceMap> map_of(const Signal& signal, const Group& group) {
   const Values mean = mean_of_jobs(map.rows);
   if (!says_something(mean)) return std::nullopt;
   const bool slots = has_slots(signal, columns);
-  std::string found = extremes(signal, mean, columns.by_node ? "node" : "GPU");
+  std::string found =
+      columns.by_node ? extremes(signal, mean, "node") : extremes(signal, mean, "GPU", columns.row);
   if (slots) {
     map.rows.insert(map.rows.begin(), {"mean of the slot", mean_of_slots(mean, columns.slots)});
     found = extremes(signal, by_slot(mean, columns.slots), "slot");

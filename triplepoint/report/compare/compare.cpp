@@ -9,6 +9,8 @@
 
 #include "triplepoint/base/statistics.h"
 
+#include "triplepoint/run/device_number.h"
+
 #include "triplepoint/answers/results.h"
 
 namespace triplepoint::report {
@@ -212,9 +214,10 @@ ComparedSection extremes_section(const Sides& sides) {
       const auto place = place_of(extreme, all);
       const auto per_node = as_size(std::max<int64_t>(1, side.row.gpus_per_node));
       row.values.push_back(place ? Value(all[*place]) : Value());
-      row.whose.push_back(place ? fmt::format("GPU {} (GPU {} of node {})", *place,
-                                              *place % per_node, *place / per_node)
-                                : "");
+      row.whose.push_back(!place               ? ""
+                          : side.is_recorded() ? "GPU " + run::device_number(side.row.gpus, *place)
+                                               : fmt::format("GPU {} (GPU {} of node {})", *place,
+                                                             *place % per_node, *place / per_node));
     }
     add_known(section, std::move(row));
   }

@@ -12,6 +12,8 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/device_number.h"
+
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/measures.h"
@@ -55,18 +57,28 @@ answers::Figure gpu_figure(const Comparison& c, std::vector<double> metrics::Met
                            const char* id, const char* name, const char* unit_name) {
   answers::HeatMap map{.title = fmt::format("{} of every GPU", name), .unit = unit_name};
   map.per_node = 1;
-  std::size_t most = 0;
+  // Recordings may be of different GPUs: a column is one of a name. Simulated ones have all.
+  const bool by_name = std::ranges::all_of(c.sides, &Side::is_recorded);
+  std::vector<std::string> names;
   for (const Side& side : c.sides) {
     const std::vector<double>& values = side.metrics().*list;
     if (values.empty()) continue;
-    map.rows.push_back({side.name, values});
+    answers::HeatRow row{side.name, {}};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::string name = by_name ? run::device_number(side.row.gpus, i) : std::to_string(i);
+      const auto at = by_name ? as_size(std::ranges::find(names, name) - names.begin()) : i;
+      if (at == names.size()) names.push_back(name);
+      row.values.resize(std::max(row.values.size(), at + 1), std::nan(""));
+      row.values[at] = values[i];
+    }
+    map.rows.push_back(std::move(row));
     map.per_node = std::max(map.per_node, side.row.gpus_per_node);
-    most = std::max(most, values.size());
   }
+  const std::size_t most = names.size();
   if (map.rows.empty()) return {};
   std::vector<TextColumn> columns = {{"run", Align::left}};
   for (std::size_t i = 0; i < most; ++i)
-    columns.push_back({fmt::format("GPU {} ({})", i, unit_name)});
+    columns.push_back({fmt::format("GPU {} ({})", names[i], unit_name)});
   triplepoint::DataTable table = text_table(std::move(columns));
   for (const answers::HeatRow& row : map.rows) {
     std::vector<DataCell> cells = {row.label};

@@ -364,8 +364,9 @@ std::vector<std::string> bottleneck_sentences(const Comparison& c, std::size_t s
   const metrics::Metrics& m = c.sides[side].metrics();
   std::vector<std::string> sentences;
   for (const run::Bottleneck& bottleneck : m.bottlenecks)
-    sentences.push_back(fmt::format("In {}: {}", c.sides[side].name,
-                                    metrics::bottleneck_sentence(bottleneck, m.step_time)));
+    sentences.push_back(
+        fmt::format("In {}: {}", c.sides[side].name,
+                    metrics::bottleneck_sentence(bottleneck, m.step_time, c.sides[side].row.gpus)));
   return sentences;
 }
 

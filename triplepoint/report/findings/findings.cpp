@@ -9,6 +9,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/device_number.h"
+
 namespace triplepoint::report {
 namespace {
 
@@ -79,7 +81,7 @@ Finding& Finding::group_and_name(const StudyRow& row) {
 }
 
 Finding& Finding::gpu(const StudyRow& row, int32_t index) {
-  return name(row, fmt::format("GPU {}", index));
+  return name(row, "GPU " + run::device_number(row.gpus, as_size(index)));
 }
 
 Finding& Finding::add(Evidence evidence) {

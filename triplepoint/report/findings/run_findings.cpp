@@ -10,6 +10,7 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/device_number.h"
 #include "triplepoint/spec/fault.h"
 
 #include "triplepoint/answers/labels.h"
@@ -107,13 +108,11 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
     return;
   }
   const auto index = as_size(hottest - all.begin());
-  std::string text = fmt::format("The hottest GPU{} is {} at {} °C on average", in_step(run), index,
-                                 significant(*hottest));
+  std::string text = fmt::format("The hottest GPU{} is {} at {} °C on average", in_step(run),
+                                 run::device_number(run, index), significant(*hottest));
   // Recordings know no slots.
   if (index < run.devices.size() && run.manifest.origin == run::Origin::simulated)
     text += fmt::format(" (node {}, slot {})", run.devices[index].node, run.devices[index].slot);
-  else if (index < run.devices.size() && run.devices.back().node > 0)
-    text += fmt::format(" (GPU {} of node {})", run.devices[index].local, run.devices[index].node);
   if (const auto gap = depth_gap(run, m); gap && gap->rear_c > gap->front_c)
     text += fmt::format("; downstream slots run {} °C hotter than those at the inlet",
                         significant(gap->rear_c - gap->front_c));
@@ -126,7 +125,8 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
 
 /// "GPUs are throttled 12 % of the time by heat"; where a few GPUs have nearly all of it, their
 /// names: a mean over all would hide them.
-std::string throttled_text(const Metrics& m, const std::string& reason, double mean) {
+std::string throttled_text(const run::Run& run, const Metrics& m, const std::string& reason,
+                           double mean) {
   const std::string by(answers::throttle_reason_text(reason));
   const auto found = m.throttle_per_gpu.find(reason);
   std::vector<std::size_t> held;
@@ -148,9 +148,12 @@ std::string throttled_text(const Metrics& m, const std::string& reason, double m
                          held.size() < known && 4 * rest < held_sum;
   if (!is_of_few) return fmt::format("GPUs are throttled {} of the time by {}", percent(mean), by);
   const bool one = held.size() == 1;
+  std::vector<std::string> names;
+  for (const std::size_t gpu : held)
+    names.push_back(run::device_number(run, gpu));
   const double others = rest / as_real(known - held.size());
   return fmt::format(
-      "GPU{} {} {} throttled {} of the time by {}, {}", one ? "" : "s", fmt::join(held, ", "),
+      "GPU{} {} {} throttled {} of the time by {}, {}", one ? "" : "s", fmt::join(names, ", "),
       one ? "is" : "are", percent(held_sum / as_real(held.size())), by,
       others < 0.0005 ? "no other is" : fmt::format("the others {}", percent(others)));
 }
@@ -159,7 +162,7 @@ void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
   const auto worst = std::ranges::max_element(
       m.throttle, [](const auto& a, const auto& b) { return a.second < b.second; });
   if (worst == m.throttle.end() || worst->second < 0.005) return;
-  std::string text = throttled_text(m, worst->first, worst->second) + in_step(run);
+  std::string text = throttled_text(run, m, worst->first, worst->second) + in_step(run);
   const double power = m.clock_lost_to_power_mhz.value_or(0);
   const double heat = m.clock_lost_to_temperature_mhz.value_or(0);
   constexpr double worth_telling = 1;  // MHz
@@ -170,11 +173,12 @@ void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
 }
 
 /// Who slows the others, and what to do about it.
-void add_bottlenecks(Findings& findings, const Metrics& m) {
+void add_bottlenecks(Findings& findings, const run::Run& run, const Metrics& m) {
   for (const run::Bottleneck& bottleneck : m.bottlenecks)
-    findings.push_back({metrics::bottleneck_sentence(bottleneck, m.step_time) + " " +
-                            metrics::bottleneck_advice(bottleneck),
-                        "bottlenecks"});
+    findings.push_back(
+        {metrics::bottleneck_sentence(bottleneck, m.step_time, run::device_numbers(run)) + " " +
+             metrics::bottleneck_advice(bottleneck),
+         "bottlenecks"});
 }
 
 /// A pipeline waits for the stage that computes longest.
@@ -266,7 +270,7 @@ std::string limit_not_kept(const run::Run& run, const Metrics& m) {
 std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {
   Findings findings;
   if (!run::has_trained(run)) return findings;
-  add_bottlenecks(findings, metrics);
+  add_bottlenecks(findings, run, metrics);
   add_faults(findings, run);
   add_time(findings, run, metrics);
   add_uneven_stages(findings, metrics);

@@ -237,7 +237,7 @@ bool add_default_stack(Finding& text, const StudyRow& from, const StudyRow& to) 
 Finding what_limits(const StudyRow& row) {
   Finding text(anchor_of("kernels", row));
   if (const run::Bottleneck* fault = effect_of_fault(row)) {
-    std::string words = metrics::bottleneck_sentence(*fault, row.metrics->step_time);
+    std::string words = metrics::bottleneck_sentence(*fault, row.metrics->step_time, row.gpus);
     words.pop_back();  // its full stop
     return std::move(text.name(row, words));
   }

@@ -15,6 +15,8 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/device_number.h"
+
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/results.h"
@@ -230,8 +232,13 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
     const auto node = as_size(device.node);
     while (map.rows.size() <= node)
       map.rows.push_back({fmt::format("node {}", map.rows.size()), {}});
-    map.rows[node].values.push_back(values[i]);
-    per_node = std::max(per_node, device.local + 1);
+    auto& row = map.rows[node].values;
+    auto at = as_size(device.local);
+    while (at < row.size() && !std::isnan(row[at]))
+      ++at;
+    row.resize(std::max(row.size(), at + 1), std::nan(""));
+    row[at] = values[i];
+    per_node = std::max(per_node, static_cast<int32_t>(at) + 1);
   }
   map.per_node = per_node;
   std::vector<double> known;
@@ -341,17 +348,19 @@ std::string energy_section(const Metrics& metrics) {
 }
 
 /// Who slows the others, with the numbers of the finding's sentence.
-std::string bottleneck_section(const Metrics& metrics) {
+std::string bottleneck_section(const run::Run& run, const Metrics& metrics) {
   if (metrics.bottlenecks.empty()) return "";
   constexpr std::array of = {"GPU", "node", "rank"};
   DataTable table{{"who", "what", "its value", "its peers"}, {}};
+  const std::vector<std::string> numbers = run::device_numbers(run);
   for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
     for (const run::Evidence& item : bottleneck.evidence) {
       using Kind = run::Evidence::Kind;
       const bool is_count = item.kind == Kind::late_arrivals;  // of all the rank takes part in
       const bool is_excess = item.kind > Kind::late_arrivals && item.kind <= Kind::host_call;
       table.rows.push_back(
-          {fmt::format("{} {}", of[as_size(bottleneck.of)], fmt::join(bottleneck.who, ", ")),
+          {fmt::format("{} {}", of[as_size(bottleneck.of)],
+                       fmt::join(metrics::names_of(bottleneck, numbers), ", ")),
            metrics::evidence_label(item),
            is_count ? fmt::format("{} of {}", item.value, item.peers) : significant(item.value, 4),
            is_count || is_excess ? "–" : significant(item.peers, 4)});
@@ -399,7 +408,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   if (findings.size() > first)
     body +=
         html_section("findings", "More findings", findings_list(findings, first, findings.size()));
-  if (run::has_trained(run)) body += bottleneck_section(metrics);
+  if (run::has_trained(run)) body += bottleneck_section(run, metrics);
   body += charts_section(run, metrics) + trace_section(run, metrics) + energy_section(metrics);
   if (profile) body += section_html(answers::power_section(*profile));
   body += missing_sensors_section(run, metrics);
