@@ -35,6 +35,7 @@ TAILS, SURPRISE = 4.0, 4.0
 OTHER_GPU = 0.5  # lab/other_gpus.py
 HOLD = 0.01  # weight of ln(number / start)^2
 MOST_ROWS = 18  # of a sweep, in the fit
+MOST_SWEEPS, MOST_KNOWN = 25, 24  # of a source, and rows of a sweep: drawn, so that large sources do not decide
 NORMAL_80 = 1.2816
 
 
@@ -72,7 +73,16 @@ def read_sweeps(files):
             for row in json.load(text)["per_row"]:
                 if row.get("sensitivities") and row["predicted"] > 0 and not row["quantity"].startswith("mem"):
                     rows[row["family"], row.get("sweep") or ""].setdefault(row["row_id"], row)
-    return [Sweep(family, list(of.values())) for (family, _), of in sorted(rows.items())]
+    of_family = collections.defaultdict(list)
+    for (family, _), of in sorted(rows.items()):
+        of_family[family].append(drawn(list(of.values()), MOST_KNOWN, family))
+    return [Sweep(family, rows) for family, sweeps in of_family.items() for rows in drawn(sweeps, MOST_SWEEPS, family)]
+
+
+def drawn(items, most, seed):
+    """At most so many of them, in their order."""
+    chosen = sorted(random.Random(seed).sample(range(len(items)), min(most, len(items))))
+    return [items[i] for i in chosen]
 
 
 class Priors:
@@ -202,7 +212,7 @@ def write(path, logs, sources, sweeps):
         for name, numbers in sections:
             file.write(f"[{name}]\n" + "".join(f"{key:17} = {value:.3g}\n" for key, value in numbers) + "\n")
         file.write('[[source]]\nkeys = ["spread.*", "remainder.*", "distance.*"]\nkind = "fitted"\n'
-                   f'cite = "lab/learn_priors.py: {rows} rows of {len(sources)} published sources (validation/*/jobs.csv), given none to five rows of a sweep, its others"\n'
+                   f'cite = "lab/learn_priors.py: {rows} rows of {len(sources)} published sources, {MOST_SWEEPS} sweeps of one at most (validation/*/jobs.csv), given none to five rows of a sweep, its others"\n'
                    + ASSUMED)
 
 
