@@ -354,8 +354,8 @@ void Collector::straighten(Track& track, const std::string& whose) {
                : track.values[i]);
   }
   repeated_ += static_cast<int64_t>(others);
-  const bool differs =
-      others * 20 > ns.size() || (again > 2 * (same + others) && changes * 20 > ns.size());
+  const bool differs = (others > 2 && others * 20 > ns.size()) ||
+                       (again > 2 * (same + others) && changes * 20 > ns.size());
   if (differs && !track.column.of_node)
     refuse(
         fmt::format("readings of {} come twice for the same times, with other values ({}; the "

@@ -558,7 +558,7 @@ class FileReader {
     const auto add = [&](const Json& value) {
       const auto moment =
           value.is_array() && value.size() == 2 ? moment_in(text_of(value[0])) : std::nullopt;
-      if (moment) one.samples.emplace_back(moment->ns, &value[1]);
+      moment ? void(one.samples.emplace_back(moment->ns, &value[1])) : void(++without_time_);
     };
     if (const auto found = series.find("values"); found != series.end())
       for (const Json& value : *found)
@@ -660,6 +660,7 @@ class FileReader {
         collector_.note(fmt::format(fmt::runtime(text), count, fmt::join(apart_, ", ")));
     };
     if (!answers.empty()) collector_.take_any_order();
+    say(without_time_, "{} readings have no time that can be read: they are left out");
     say(apart_.size(), "GPUs are told apart by {} more labels ({}), taken for the node's name");
     say(of_instances_,
         "{} series are of MIG instances: they tell power and temperature of their "
@@ -676,6 +677,7 @@ class FileReader {
   std::string name_;
   std::optional<std::size_t> set_;
   std::map<std::string, Column> titles_;
+  std::size_t without_time_ = 0;  // readings of Prometheus
   std::set<std::string> unread_;
   std::vector<Json> answers_;    // series of Prometheus
   std::set<std::string> apart_;  // labels of them that name the node

@@ -291,8 +291,9 @@ TEST_CASE("a GPU that several series tell counts once, and is refused where they
         "MIG"},
        {R"("gpu":"0","UUID":"GPU-aa","pod":"p")", R"("gpu":"0","UUID":"GPU-aa","pod":"q")",
         "pod"}}};
-  for (const auto& [one, other, word] : all) {
-    CAPTURE(std::string(other));
+  for (const auto& row : all) {
+    const std::string one = row[0], other = row[1], word = row[2];
+    CAPTURE(other);
     const run::Run run = read(answer_of({{one, 500}, {other, 500}}), "a.json");
     CHECK(run.devices.size() == 1);
     CHECK(values_of(run, "power_average_w", 0).size() == 40);
