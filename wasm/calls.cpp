@@ -251,9 +251,7 @@ Json figures_json(const flags::JobResults& results) {
 Result<Json> simulate(const Json& request) {
   const Results results = TPT_TRY(results_of(request));
   const auto& [run, metrics] = std::tie(results->run, results->metrics);
-  Json findings = Json::array();
-  for (const report::RunFinding& finding : report::run_findings(run, metrics))
-    findings.push_back(finding.text);
+  Json findings = mapped<Json>(report::run_findings(run, metrics), &report::RunFinding::text);
   return Json{
       {"title", answers::title_of(run)},
       {"ok", run::has_trained(run)},

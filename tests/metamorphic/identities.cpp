@@ -17,15 +17,12 @@ double apart(double a, double b) {
 double devices(const spec::Job& job) {
   return as_real(job.world_size());
 }
-double sum_of(const std::map<std::string, double>& parts) {
-  double sum = 0;
-  for (const auto& [name, value] : parts)
-    sum += value;
-  return sum;
+double all_of(const std::map<std::string, double>& parts) {
+  return sum_of(parts, [](const auto& part) { return part.second; });
 }
 
 Amount ledger_is_energy(const spec::Job&, const Outcome& o) {
-  return apart(sum_of(o.metrics.energy_ledger_j), *energy(o));
+  return apart(all_of(o.metrics.energy_ledger_j), *energy(o));
 }
 Amount no_ledger_part_negative(const spec::Job&, const Outcome& o) {
   double lowest = 0;
@@ -37,10 +34,9 @@ Amount energy_is_power_by_time(const spec::Job& job, const Outcome& o) {
   return apart(*power(o) * devices(job) * *step(o), *energy(o)) - clock_resolution(o);
 }
 Amount ledger_of_each_device(const spec::Job&, const Outcome& o) {
-  double largest = 0;
-  for (const run::DeviceSummary& device : o.run.summaries)
-    largest = std::max(largest, apart(sum_of(device.energy_ledger_j), *device.energy_j));
-  return largest;
+  return most_of(o.run.summaries, [](const run::DeviceSummary& device) {
+    return apart(all_of(device.energy_ledger_j), *device.energy_j);
+  });
 }
 Amount tokens_by_step(const spec::Job& job, const Outcome& o) {
   const double per_sequence =

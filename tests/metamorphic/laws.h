@@ -56,10 +56,7 @@ inline std::optional<double> joules_per_token(const Outcome& o) {
   return o.metrics.joules_per_token;
 }
 inline std::optional<double> memory(const Outcome& o) {
-  double largest = 0;
-  for (const run::MemoryUse& stage : o.run.memory)
-    largest = std::max(largest, stage.total() / unit::B);
-  return largest;
+  return most_of(o.run.memory, [](const run::MemoryUse& stage) { return stage.total() / unit::B; });
 }
 inline std::optional<double> model_flops(const Outcome& o) {
   return *o.run.model_flops / unit::FLOP;

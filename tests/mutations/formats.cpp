@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/lists.h"
+
 #include "triplepoint/store/store_database.h"
 
 namespace triplepoint::mutations {
@@ -44,11 +46,10 @@ struct Kernel {
   bool talks;
 };
 std::vector<Kernel> training() {
-  std::vector<Kernel> all;
-  for (int64_t i = 0; i < kernels; ++i)
-    all.push_back({i + 1, 1'000'000 + i * 400'000, 1'050'000 + i * 400'000,
-                   230'000 + 7'000 * (i % 5), i % 4 == 3});
-  return all;
+  return numbered(kernels, [](int64_t i) {
+    return Kernel{i + 1, 1'000'000 + i * 400'000, 1'050'000 + i * 400'000,
+                  230'000 + 7'000 * (i % 5), i % 4 == 3};
+  });
 }
 std::string us(int64_t ns) {
   return fmt::format("{}.{:03}", ns / 1000, ns % 1000);

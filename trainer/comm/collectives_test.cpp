@@ -124,10 +124,7 @@ TEST_CASE("messages of one pair and channel arrive in order, others pass them") 
 namespace {
 
 std::vector<int> line(int first, int step, int count) {
-  std::vector<int> ranks;
-  for (int i = 0; i < count; ++i)
-    ranks.push_back(first + i * step);
-  return ranks;
+  return numbered(count, [&](int i) { return first + i * step; });
 }
 
 /// Rows and columns of a grid of 4 x 2 ranks, and all ranks: each rank starts what it has to do in

@@ -323,11 +323,7 @@ class ThreadTransport final : public Transport {
 
 std::vector<std::unique_ptr<Transport>> thread_transports(int ranks) {
   const auto world = std::make_shared<World>(ranks);
-  std::vector<std::unique_ptr<Transport>> transports;
-  transports.reserve(as_size(ranks));
-  for (int rank = 0; rank < ranks; ++rank)
-    transports.push_back(std::make_unique<ThreadTransport>(world, rank));
-  return transports;
+  return numbered(ranks, [&](int rank) { return std::make_unique<ThreadTransport>(world, rank); });
 }
 
 }  // namespace triplepoint::trainer

@@ -145,9 +145,8 @@ Result<void> check_job(const spec::Job& job) {
 
 double predicted_bytes(const spec::Job& job) {
   const workload::MemoryVerdict verdict = workload::estimate_memory(job);
-  double bytes = 0;
-  for (const workload::StageMemory& stage : verdict.stages)
-    bytes += stage.total() / unit::B;
+  const double bytes = sum_of(
+      verdict.stages, [](const workload::StageMemory& stage) { return stage.total() / unit::B; });
   const int64_t ranks_per_stage = job.world_size() / job.plan.pipeline_parallel_size;
   return bytes * as_real(ranks_per_stage);
 }

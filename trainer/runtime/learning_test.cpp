@@ -28,10 +28,7 @@ Result<TrainOutcome> run(const spec::Job& job, const TrainSettings& settings) {
 std::vector<double> losses(const spec::Job& job, const TrainSettings& settings) {
   const Result<TrainOutcome> outcome = run(job, settings);
   if (!outcome) FAIL(outcome.error().what);
-  std::vector<double> all;
-  for (const StepResult& step : outcome->own.steps)
-    all.push_back(step.loss);
-  return all;
+  return mapped(outcome->own.steps, &StepResult::loss);
 }
 
 spec::Job sharded(spec::Sharding sharding, int64_t ranks) {

@@ -82,12 +82,7 @@ std::vector<TrafficRow> traffic_rows(const TrainOutcome& outcome) {
 
 /// The rank of each stage that holds most.
 std::vector<const TrainReport*> fullest_ranks(const TrainOutcome& outcome) {
-  const auto total = [](const TrainReport& rank) {
-    double bytes = 0;
-    for (const double term : rank.memory)
-      bytes += term;
-    return bytes;
-  };
+  const auto total = [](const TrainReport& rank) { return sum_of(rank.memory); };
   std::vector<const TrainReport*> fullest;
   for (const TrainReport& rank : outcome.all) {
     if (rank.stage >= fullest.size()) fullest.resize(rank.stage + 1);

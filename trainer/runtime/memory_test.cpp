@@ -33,9 +33,7 @@ std::string wrong_terms(const spec::Job& job, double share = 0.1) {
   if (!outcome) return outcome.error().what;
   std::string wrong;
   for (const TrainReport& rank : outcome->all) {
-    double total = 0;
-    for (const double bytes : rank.expected_memory)
-      total += bytes;
+    const double total = sum_of(rank.expected_memory);
     for (size_t term = 0; term < memory_term_count; ++term) {
       const double model = rank.expected_memory[term], held = rank.memory[term];
       if (std::max(model, held) < total / 20 || std::abs(held - model) <= share * model) continue;

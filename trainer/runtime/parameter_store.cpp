@@ -162,9 +162,8 @@ ParameterStore::ParameterStore(const StoreParts& parts, const std::vector<Chunk*
   fill(seed);
   reducer_.emplace(job_, buckets_, math_, ledger_);
   if (sharded_parameters_) {
-    std::vector<ParameterGatherer::Chunk> described;
-    for (size_t i = 0; i < chunks.size(); ++i)
-      described.push_back(describe(job_, layers[i], chunks[i]->units()));
+    std::vector<ParameterGatherer::Chunk> described = numbered(
+        chunks.size(), [&](size_t i) { return describe(job_, layers[i], chunks[i]->units()); });
     gatherer_.emplace(job_, buckets_, std::move(described), math_, ledger_);
   }
   for (size_t i = 0; i < chunks.size(); ++i) {

@@ -69,9 +69,8 @@ TEST_CASE("first values have the mean and deviation that were asked for") {
   const std::vector<float> all = values_of(whole());
   const auto count = as_real(all.size());
   const double mean = std::accumulate(all.begin(), all.end(), 0.0) / count;
-  double squares = 0;
-  for (const float value : all)
-    squares += (value - mean) * (value - mean);
+  const double squares =
+      sum_of(all, [&](const float value) { return (value - mean) * (value - mean); });
   // Three standard errors.
   CHECK(std::abs(mean - 0.5) < 3 * 0.02 / std::sqrt(count));
   CHECK(std::abs(std::sqrt(squares / count) / 0.02 - 1) < 3 / std::sqrt(2 * count));

@@ -108,10 +108,7 @@ double Pipeline::run(int64_t step) {
   for (size_t i = 0; i < program_.size(); ++i)
     run(program_[i], last_[i]);
   outbox_.wait();
-  double loss = 0;
-  for (Chunk* chunk : parts_.chunks)
-    loss += chunk->take_loss_sum();
-  return loss;
+  return sum_of(parts_.chunks, [](Chunk* chunk) { return chunk->take_loss_sum(); });
 }
 
 void Pipeline::run(const Action& action, bool last) {

@@ -475,10 +475,9 @@ class Walks {
   /// Until when each stage may take without moving the moment at which all of the model's ranks
   /// meet.
   std::vector<Seconds> deadlines(size_t pipeline) const {
-    std::vector<Seconds> latest;
-    for (const sim::StepEpilogue& end : step_->timeline.epilogues[pipeline])
-      latest.push_back(end.norm_begin - (end.sync_end - end.sync_begin));
-    return latest;
+    return mapped(step_->timeline.epilogues[pipeline], [](const sim::StepEpilogue& end) {
+      return end.norm_begin - (end.sync_end - end.sync_begin);
+    });
   }
 
   const sim::StepModel* model_;

@@ -86,9 +86,7 @@ TEST_CASE("some pass has no slack, none has less than none") {
   for (const TestPipeline& pipeline : few()) {
     PassGraph graph = pipeline.graph();
     graph.update(pipeline.times());
-    Seconds end;
-    for (const Seconds finish : graph.finishes())
-      end = std::max(end, finish);
+    const Seconds end = most_of(graph.finishes());
     const std::vector<Seconds> slack = graph.slacks(std::vector<Seconds>(pipeline.stages, end));
     const auto least = *std::ranges::min_element(slack);
     CHECK(abs(least) < 1e-9 * unit::s);

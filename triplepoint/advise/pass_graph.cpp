@@ -47,9 +47,8 @@ class Senders {
 };
 
 size_t count_microbatches(std::span<const sim::StageTimeline> timeline) {
-  int32_t last = 0;
-  for (const sim::ActionTimes& action : timeline[0].actions)
-    last = std::max(last, action.action.microbatch);
+  const int32_t last = most_of(
+      timeline[0].actions, [](const sim::ActionTimes& action) { return action.action.microbatch; });
   return as_size(last) + 1;
 }
 

@@ -272,9 +272,8 @@ class Placer {
     });
     for (size_t plan = 0; plan < plans; ++plan) {
       if (!result_.placements[plan].outcome.fits) continue;
-      std::vector<double> gains;
-      for (size_t m = 0; m < machines.size(); ++m)
-        gains.push_back(times.front()[m] / times[plan][m] - 1);
+      const std::vector<double> gains = numbered(
+          machines.size(), [&](size_t m) { return times.front()[m] / times[plan][m] - 1; });
       result_.placements[plan].over = summarize_gains(gains);
     }
   }

@@ -60,11 +60,10 @@ DataTable groups_table(const GroupedMachine& seen) {
 std::string gpus_text(const GroupedMachine& seen, const std::vector<size_t>& which) {
   const bool one_node = std::ranges::all_of(
       seen.devices, [](const ThermalSample& device) { return device.node == 0; });
-  std::vector<std::string> names;
-  for (const size_t i : which)
-    names.push_back(
-        one_node ? fmt::format("{}", seen.devices[i].local)
-                 : fmt::format("{} of node {}", seen.devices[i].local, seen.devices[i].node));
+  const std::vector<std::string> names = mapped(which, [&](const size_t i) {
+    return one_node ? fmt::format("{}", seen.devices[i].local)
+                    : fmt::format("{} of node {}", seen.devices[i].local, seen.devices[i].node);
+  });
   return fmt::format("GPU{} {}", which.size() > 1 ? "s" : "", fmt::join(names, ", "));
 }
 

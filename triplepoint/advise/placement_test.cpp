@@ -66,9 +66,7 @@ TEST_CASE("cold devices go to the stages that are preferred") {
 
 TEST_CASE("a mean over stages knows who sits where, and leaves out what is not measured") {
   spec::Job job = small_job();
-  std::vector<double> values;
-  for (int d = 0; d < 16; ++d)
-    values.push_back(d % 8);
+  std::vector<double> values = numbered(16, [](int d) { return d % 8; });
   CHECK(stage_means(job, values) == std::vector<double>{0.5, 2.5, 4.5, 6.5});
   job.plan.device_order = {4, 5, 6, 7, 0, 1, 2, 3};
   CHECK(stage_means(job, values) == std::vector<double>{4.5, 6.5, 0.5, 2.5});
@@ -135,9 +133,8 @@ TEST_CASE("a launcher is told the devices of each node, the order of nodes and o
   CHECK(contains(devices_script(job), "  0) export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,7,6 ;;"));
   CHECK(host_file(job, {"anna", "berta"}) == "berta slots=8\nanna slots=8\n");
   CHECK(host_file(job, {}) == "node1 slots=8\nnode0 slots=8\n");
-  std::string lines;
-  for (const std::string& line : launch_lines(job))
-    lines += line + "\n";
+  const std::string lines =
+      joined(mapped(launch_lines(job), [](const std::string& line) { return line + "\n"; }), "");
   CHECK(contains(lines, "layers per stage: 12 12 10 10\n"));
   CHECK(contains(lines, "node 0: CUDA_VISIBLE_DEVICES=1,0,2,3,4,5,6,7\n"));
   CHECK(contains(lines, "--pipeline-model-parallel-layout"));

@@ -13,10 +13,7 @@ namespace triplepoint::advise {
 namespace {
 
 std::vector<std::string> texts_of(const std::vector<spec::Fault>& faults) {
-  std::vector<std::string> texts;
-  for (const spec::Fault& fault : faults)
-    texts.push_back(spec::to_text(fault));
-  return texts;
+  return mapped(faults, [](const spec::Fault& fault) { return spec::to_text(fault); });
 }
 
 /// Which side to take: "dynamic" where steering gains what a move must, "static" where it loses,

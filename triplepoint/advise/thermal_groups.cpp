@@ -142,9 +142,8 @@ class Grouping {
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return values[a] < values[b]; });
     tests.clear();
-    std::vector<double> ascending;
-    for (size_t i = 0; i < thinned_; ++i)
-      ascending.push_back(values[order[i * order.size() / thinned_]]);
+    const std::vector<double> ascending =
+        numbered(thinned_, [&](size_t i) { return values[order[i * order.size() / thinned_]]; });
     return cut(order, best_ends(ascending));
   }
 
@@ -274,9 +273,8 @@ std::vector<double> values_at_equal_load(const std::vector<ThermalSample>& devic
 std::vector<double> effects_of_nodes(const std::vector<ThermalSample>& devices,
                                      const std::vector<double>& values,
                                      const std::vector<double>& expected) {
-  int64_t nodes = 0;
-  for (const ThermalSample& device : devices)
-    nodes = std::max(nodes, device.node + 1);
+  const int64_t nodes =
+      most_of(devices, [](const ThermalSample& device) { return device.node + 1; });
   std::vector<double> effect(as_size(nodes)), count(effect.size());
   for (size_t i = 0; i < devices.size(); ++i) {
     effect[as_size(devices[i].node)] += values[i] - expected[i];
@@ -313,26 +311,19 @@ std::vector<double> first_expectations(const std::vector<ThermalSample>& devices
   for (const auto& [node, own] : nodes)
     shift[node] =
         std::accumulate(own.begin(), own.end(), 0.0) / as_real(own.size()) - middle_of(own);
-  std::vector<double> expected;
-  expected.reserve(devices.size());
-  for (const ThermalSample& device : devices)
-    expected.push_back(shift[device.node]);
-  return expected;
+  return mapped(devices, [&](const ThermalSample& device) { return shift[device.node]; });
 }
 
 double mean_over(const Members& members, const std::vector<double>& values) {
-  double sum = 0;
-  for (const size_t i : members)
-    sum += values[i];
+  const double sum = sum_of(members, [&](const size_t i) { return values[i]; });
   return sum / as_real(members.size());
 }
 
 ThermalGroup describe(Members members, const std::vector<ThermalSample>& devices,
                       const std::vector<double>& adjusted) {
   std::ranges::sort(members);
-  std::vector<const ThermalSample*> samples;
-  for (const size_t i : members)
-    samples.push_back(&devices[i]);
+  const std::vector<const ThermalSample*> samples =
+      mapped(members, [&](const size_t i) { return &devices[i]; });
   const ThermalSample mean = mean_sample(samples);
   const double own = mean_over(members, adjusted);
   return {.members = std::move(members),

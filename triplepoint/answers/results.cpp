@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::answers {
 namespace {
@@ -68,9 +69,8 @@ namespace {
 std::string setting_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return json_text(value, -1);
-  std::string list;
-  for (const Json& item : value)
-    list += (list.empty() ? "" : ", ") + cell_text(item);
+  const std::string list =
+      triplepoint::joined(mapped(value, [](const Json& item) { return cell_text(item); }), ", ");
   return list.empty() ? "none" : list;
 }
 

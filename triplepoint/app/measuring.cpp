@@ -33,9 +33,8 @@ namespace {
 namespace fs = std::filesystem;
 
 double mean_step_s(const run::Run& run) {
-  double sum = 0;
-  for (const run::StepRecord& step : run.steps)
-    sum += (step.end - step.begin) / unit::s;
+  const double sum = sum_of(
+      run.steps, [](const run::StepRecord& step) { return (step.end - step.begin) / unit::s; });
   return run.steps.empty() ? 0 : sum / as_real(run.steps.size());
 }
 

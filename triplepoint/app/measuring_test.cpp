@@ -58,10 +58,7 @@ TEST_CASE("the ranks are started by the available launcher, and only once") {
 }
 
 std::string line_of(const TrainRequest& request, Launcher launcher) {
-  std::string line;
-  for (const std::string& word : launch_command(request, launcher))
-    line += (line.empty() ? "" : " ") + word;
-  return line;
+  return joined(launch_command(request, launcher));
 }
 
 TEST_CASE("one recorder stands in front of mpirun, and one on every node behind srun") {

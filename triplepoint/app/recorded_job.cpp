@@ -200,10 +200,7 @@ run::MemoryUse memory_of(const Json& terms) {
 }
 
 std::vector<run::MemoryUse> memory_of_stages(const Json& stages) {
-  std::vector<run::MemoryUse> memory;
-  for (const Json& stage : stages)
-    memory.push_back(memory_of(stage.at("terms")));
-  return memory;
+  return mapped(stages, [](const Json& stage) { return memory_of(stage.at("terms")); });
 }
 
 std::map<std::string, std::string> facts_of(const Json& report) {

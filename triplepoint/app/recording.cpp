@@ -371,9 +371,7 @@ std::optional<MachineSeconds> machine_seconds_of(const std::string& proc_stat) {
   if (!words || name != "cpu") return std::nullopt;
   const double per_s = as_real(sysconf(_SC_CLK_TCK));
   const double idle = ticks[3] + ticks[4];
-  double all = 0;
-  for (const double one : ticks)
-    all += one;
+  const double all = sum_of(ticks);
   return MachineSeconds{(all - idle) / per_s, idle / per_s};
 }
 

@@ -248,9 +248,8 @@ StudyResults collect(std::vector<StudyItem>& items, const spec::StudyPlan& plan)
   results.study = {plan.name, plan.title, plan.about, program_version(), {}};
   std::vector<metrics::ScoredRun> scored;
   Json jobs = Json::array();
-  std::vector<std::string> columns;
-  for (const answers::Quantity* column : answers::results_columns())
-    columns.emplace_back(column->name);
+  std::vector<std::string> columns = mapped<std::string>(
+      answers::results_columns(), [](const answers::Quantity* column) { return column->name; });
   columns.emplace_back("diagnoses");
   CsvWriter csv(columns);
   for (StudyItem& item : items) {

@@ -44,9 +44,8 @@ Result<std::vector<std::string>> values_of_range(std::string_view from, std::str
 }
 
 std::string name_of(const std::vector<SweptFlag>& flags, const SweptJob& job) {
-  std::vector<std::string> words;
-  for (size_t f = 0; f < flags.size(); ++f)
-    words.push_back(flags[f].name + " " + job.values[f]);
+  const std::vector<std::string> words =
+      numbered(flags.size(), [&](size_t f) { return flags[f].name + " " + job.values[f]; });
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
@@ -257,9 +256,7 @@ Result<SweptFlag> parse_swept(std::string_view text) {
 
 answers::Document sweep_answer(const std::vector<SweptFlag>& flags,
                                const std::vector<SweptJob>& jobs) {
-  std::vector<std::string> names;
-  for (const SweptFlag& flag : flags)
-    names.push_back(flag.name);
+  const std::vector<std::string> names = mapped(flags, &SweptFlag::name);
   std::set<std::string> models;  // the rest of a title may be swept
   for (const SweptJob& job : jobs)
     if (known(job)) models.insert(job.results.run.manifest.job->model.name);

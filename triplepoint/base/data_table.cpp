@@ -5,6 +5,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/lists.h"
 #include "triplepoint/base/result.h"
 
 namespace triplepoint {
@@ -99,9 +100,7 @@ Json table_json(const DataTable& table) {
 }
 
 std::string table_csv(const DataTable& table) {
-  std::vector<std::string> header;
-  for (const DataColumn& column : table.columns)
-    header.push_back(column.key);
+  const std::vector<std::string> header = mapped(table.columns, &DataColumn::key);
   CsvWriter csv(header);
   for (const auto& row : table.rows) {
     for (const DataCell& cell : row) {

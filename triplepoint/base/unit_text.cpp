@@ -153,10 +153,7 @@ const Symbol* find_symbol(std::string_view text) {
 }
 
 Error unknown_symbol(std::string_view symbol, std::string_view text) {
-  std::vector<std::string> known;
-  known.reserve(symbols.size());
-  for (const Symbol& each : symbols)
-    known.emplace_back(each.text);
+  const std::vector<std::string> known = mapped<std::string>(symbols, &Symbol::text);
   const auto guess = closest_word(symbol, known);
   return {fmt::format(
       "unknown unit \"{}\" in \"{}\" (units are SI symbols, bytes B and flops FLOP); {}", symbol,

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "triplepoint/base/lists.h"
+
 namespace triplepoint {
 
 template <class T>

@@ -29,10 +29,7 @@ std::string usage_error(std::string_view what, std::string_view command) {
 }
 
 std::vector<std::string> command_names() {
-  std::vector<std::string> names;
-  for (const CommandEntry& entry : commands())
-    names.emplace_back(entry.name);
-  return names;
+  return mapped<std::string>(commands(), &CommandEntry::name);
 }
 
 bool is_switch(const Argument& argument) {

@@ -47,9 +47,7 @@ bool takes_files(const Argument& argument) {
 }
 
 std::string all_commands() {
-  std::vector<std::string> names;
-  for (const CommandEntry& entry : commands())
-    names.emplace_back(entry.name);
+  const std::vector<std::string> names = mapped<std::string>(commands(), &CommandEntry::name);
   return joined(names);
 }
 

@@ -131,10 +131,7 @@ constexpr ScheduleWord schedule_words[] = {{"gpipe", spec::Schedule::gpipe},
                                            {"zero-bubble", spec::Schedule::zero_bubble}};
 
 std::vector<std::string> words_of_schedules() {
-  std::vector<std::string> words;
-  for (const ScheduleWord& entry : schedule_words)
-    words.emplace_back(entry.word);
-  return words;
+  return mapped<std::string>(schedule_words, &ScheduleWord::word);
 }
 
 Store into_schedule(std::optional<spec::Schedule>& target) {
@@ -319,14 +316,6 @@ Arguments JobFlags::environment() {
 
 namespace {
 
-template <class List, class Text>
-std::string joined(const List& list, Text text) {
-  std::string all;
-  for (const auto& each : list)
-    all += (all.empty() ? "" : ",") + std::string(text(each));
-  return all;
-}
-
 std::string overlap_list(const spec::Plan& plan) {
   std::vector<std::string> words;
   if (plan.overlap_tensor) words.emplace_back("tp");
@@ -334,7 +323,7 @@ std::string overlap_list(const spec::Plan& plan) {
   if (plan.overlap_pipeline) words.emplace_back("pp");
   if (plan.overlap_expert) words.emplace_back("ep");
   if (words.empty()) words.emplace_back("none");
-  return joined(words, [](const std::string& word) { return word; });
+  return joined(words, ",");
 }
 
 /// Of the layout; a size of 1 goes without saying.
@@ -351,9 +340,10 @@ FlagTexts flags_of(const spec::Plan& plan) {
   size("--vpp", plan.virtual_pipeline_size);
   if (plan.sequence_parallel) flags.emplace_back("--sequence-parallel", "");
   if (!plan.layers_per_stage.empty())
-    flags.emplace_back("--layers-per-stage", joined(plan.layers_per_stage, [](int64_t layers) {
-                         return std::to_string(layers);
-                       }));
+    flags.emplace_back(
+        "--layers-per-stage",
+        joined(mapped(plan.layers_per_stage, [](int64_t layers) { return std::to_string(layers); }),
+               ","));
   if (plan.rank_order != spec::RankOrder::tp_cp_ep_dp_pp)
     flags.emplace_back("--rank-order", spec::enum_name(plan.rank_order));
   flags.emplace_back("--mbs", std::to_string(plan.micro_batch_size));
@@ -363,8 +353,10 @@ FlagTexts flags_of(const spec::Plan& plan) {
   if (plan.recompute_layers)
     flags.emplace_back("--recompute-layers", std::to_string(*plan.recompute_layers));
   if (!plan.recompute_modules.empty())
-    flags.emplace_back("--recompute-modules",
-                       joined(plan.recompute_modules, spec::enum_name<spec::RecomputeModule>));
+    flags.emplace_back(
+        "--recompute-modules",
+        joined(mapped<std::string>(plan.recompute_modules, spec::enum_name<spec::RecomputeModule>),
+               ","));
   if (plan.activation_offload > 0)
     flags.emplace_back("--activation-offload", fmt::format("{}", plan.activation_offload));
   for (const ScheduleWord& entry : schedule_words)

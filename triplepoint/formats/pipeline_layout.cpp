@@ -27,10 +27,9 @@ std::vector<spec::RecomputeModule> read_recompute_modules(Settings& s, std::stri
 }
 
 std::vector<std::string> recompute_module_names(const spec::Plan& plan) {
-  std::vector<std::string> names;
-  for (const spec::RecomputeModule module : plan.recompute_modules)
-    names.emplace_back(spec::enum_name(module));
-  return names;
+  return mapped<std::string>(plan.recompute_modules, [](const spec::RecomputeModule module) {
+    return spec::enum_name(module);
+  });
 }
 
 namespace {
@@ -120,10 +119,8 @@ std::optional<std::string> written_out(std::string_view text, WrittenForm form) 
 std::optional<std::vector<int64_t>> read_pipeline_layout(std::string_view text) {
   const auto layout = written_out(text, WrittenForm::letters);
   if (!layout || layout->empty()) return std::nullopt;
-  std::vector<int64_t> layers;
-  for (const std::string& stage : split(*layout, '|'))
-    layers.push_back(std::ranges::count(stage, 't'));
-  return layers;
+  return mapped(split(*layout, '|'),
+                [](const std::string& stage) { return std::ranges::count(stage, 't'); });
 }
 
 std::string write_pipeline_layout(const std::vector<int64_t>& layers) {

@@ -5,16 +5,15 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/lists.h"
+
 namespace triplepoint::formats {
 namespace {
 
 std::vector<std::string> words(std::string_view script) {
   const auto command = find_command(script, "x.sh");
   REQUIRE_MESSAGE(command.has_value(), (command ? "" : command.error().what));
-  std::vector<std::string> texts;
-  for (const ShellWord& word : command->words)
-    texts.push_back(word.text);
-  return texts;
+  return mapped(command->words, &ShellWord::text);
 }
 
 using Words = std::vector<std::string>;

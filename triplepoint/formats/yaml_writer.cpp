@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/lists.h"
 #include "triplepoint/base/quoting.h"
 
 namespace triplepoint::formats {
@@ -56,10 +57,8 @@ void YamlWriter::null(std::string_view key) {
 }
 
 void YamlWriter::list(std::string_view key, const std::vector<std::string>& words) {
-  std::vector<std::string> items;
-  items.reserve(words.size());
-  for (const std::string& word : words)
-    items.push_back(yaml_text(word));
+  const std::vector<std::string> items =
+      mapped(words, [](const std::string& word) { return yaml_text(word); });
   put(key, fmt::format("[{}]", fmt::join(items, ", ")));
 }
 

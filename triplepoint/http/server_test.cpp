@@ -207,9 +207,8 @@ bool may_open(rlim_t count) {
 TEST_CASE("a thousand open connections are all answered") {
   if (!may_open(4000)) return;
   const Serving serving;
-  std::vector<std::unique_ptr<Client>> clients;
-  for (int i = 0; i < 1000; ++i)
-    clients.push_back(std::make_unique<Client>(serving.server->port()));
+  std::vector<std::unique_ptr<Client>> clients =
+      numbered(1000, [&](int i) { return std::make_unique<Client>(serving.server->port()); });
   CHECK(serving.is_alive());
   for (const auto& client : clients)
     client->send("GET /each" + keeping);

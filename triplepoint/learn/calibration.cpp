@@ -118,9 +118,8 @@ Result<Calibration> calibration_of(const Json& json, const std::string& path) {
     FieldsOfJson fields{json.at("priors")};
     visit_fields(fields, priors);
     if (auto checked = check(priors, path); !checked) return tl::unexpected(checked.error());
-    std::vector<Evidence> evidence;
-    for (const Json& one : json.at("runs"))
-      evidence.push_back(evidence_of(one));
+    std::vector<Evidence> evidence =
+        mapped(json.at("runs"), [](const Json& one) { return evidence_of(one); });
     std::optional<Room> room;
     if (json.contains("room")) room = room_of(json.at("room"));
     return Calibration(Posterior(priors, std::move(evidence)), power_of(json.at("power")),
@@ -327,9 +326,8 @@ std::vector<NextRun> next_runs(const Posterior& known, const std::vector<Measure
                                int threads) {
   std::vector<Candidate> all = candidates(measured);
   parallel_for(all.size(), threads, [&](std::size_t i) { predict(known, all[i]); });
-  int64_t used = 0;
-  for (const MeasuredJob& one : measured)
-    used = std::max(used, one.job.world_size());
+  const int64_t used =
+      most_of(measured, [](const MeasuredJob& one) { return one.job.world_size(); });
   std::optional<NextRun> within, beyond;
   for (const Candidate& one : all) {
     if (one.change == nullptr || !one.evidence) continue;

@@ -66,17 +66,15 @@ LogFactors Posterior::mean(const Knobs& knobs) const {
 }
 
 std::vector<double> Posterior::with_coefficient(std::size_t k) const {
-  std::vector<double> with;
-  for (const Evidence& one : evidence_)
-    with.push_back(variance_[k] * one.slopes[k] * carried(evidence_.front().knobs, one.knobs));
-  return with;
+  return mapped(evidence_, [&](const Evidence& one) {
+    return variance_[k] * one.slopes[k] * carried(evidence_.front().knobs, one.knobs);
+  });
 }
 
 std::vector<double> Posterior::with_evidence(const LogFactors& slopes, const Knobs& knobs) const {
-  std::vector<double> all;
-  for (const Evidence& one : evidence_)
-    all.push_back(covariance(slopes, knobs, one.slopes, one.knobs));
-  return all;
+  return mapped(evidence_, [&](const Evidence& one) {
+    return covariance(slopes, knobs, one.slopes, one.knobs);
+  });
 }
 
 void Posterior::solve() {
@@ -175,10 +173,9 @@ double Posterior::spread_of_ratio(const Evidence& a, const Evidence& b) const {
 }
 
 std::vector<double> Posterior::left_out() const {
-  std::vector<double> errors;
-  for (std::size_t i = 0; i < evidence_.size(); ++i)
-    errors.push_back(explained_[i] / inverse_(static_cast<int64_t>(i), static_cast<int64_t>(i)));
-  return errors;
+  return numbered(evidence_.size(), [&](std::size_t i) {
+    return explained_[i] / inverse_(static_cast<int64_t>(i), static_cast<int64_t>(i));
+  });
 }
 
 double Posterior::narrowed(const Evidence& of, const Evidence& measured) const {

@@ -103,12 +103,11 @@ std::vector<double> slot_medians(const Seen& seen, std::size_t slots) {
   for (std::size_t d = 0; d < seen.runs.size(); ++d)
     if (seen.runs[d] > 0)
       values[d % slots].push_back(seen.above_k[d]), all.push_back(seen.above_k[d]);
-  std::vector<double> medians;
-  for (std::vector<double>& of_slot : values)
-    medians.push_back(of_slot.empty()       ? median(all)
-                      : of_slot.size() == 2 ? std::min(of_slot[0], of_slot[1])
-                                            : median(of_slot));
-  return medians;
+  return mapped(values, [&](std::vector<double>& of_slot) {
+    return of_slot.empty()       ? median(all)
+           : of_slot.size() == 2 ? std::min(of_slot[0], of_slot[1])
+                                 : median(of_slot);
+  });
 }
 
 Room room_of(const RoomPriors& priors, const Seen& seen, Room room, bool powers_known,
@@ -143,10 +142,8 @@ Room room_of(const RoomPriors& priors, const Seen& seen, Room room, bool powers_
 
 std::optional<double> kelvin_per_watt(const spec::Gpu& gpu) {
   if (!gpu.thermal) return std::nullopt;
-  double sum = 0;
-  for (const KelvinsPerWatt resistance : gpu.thermal->resistances)
-    sum += resistance / (unit::K / unit::W);
-  return sum;
+  return sum_of(gpu.thermal->resistances,
+                [](const KelvinsPerWatt resistance) { return resistance / (unit::K / unit::W); });
 }
 
 bool is_of(const Room& room, const spec::Job& job) {
@@ -167,11 +164,10 @@ spec::Job in_room(spec::Job job, const Room& room) {
 }
 
 std::optional<Room> learn_room(const RoomPriors& priors, const std::vector<HeatRun>& all) {
-  std::vector<HeatRun> runs;
-  for (const HeatRun& run : all)
-    if (has_slots(run.job) && !run.devices.empty() &&
-        run.job.cluster.name == all.front().job.cluster.name)
-      runs.push_back(run);
+  const std::vector<HeatRun> runs = kept(all, [&](const HeatRun& run) {
+    return has_slots(run.job) && !run.devices.empty() &&
+           run.job.cluster.name == all.front().job.cluster.name;
+  });
   if (runs.empty()) return std::nullopt;
   const auto slots = as_size(runs.front().job.cluster.gpus_per_node);
   const bool powers_known = std::ranges::all_of(runs, [](const HeatRun& run) {

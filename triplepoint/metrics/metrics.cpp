@@ -111,11 +111,9 @@ std::optional<int64_t> expert_group_nodes(const spec::Job& job) {
 std::vector<int32_t> stages_of_ranks(const spec::Job& job) {
   if (!has_grid(job)) return {};
   const workload::RankGrid grid(job);
-  std::vector<int32_t> stages;
-  stages.reserve(as_size(job.world_size()));
-  for (int64_t rank = 0; rank < job.world_size(); ++rank)
-    stages.push_back(static_cast<int32_t>(grid.coordinates(rank).pipeline));
-  return stages;
+  return numbered(job.world_size(), [&](int64_t rank) {
+    return static_cast<int32_t>(grid.coordinates(rank).pipeline);
+  });
 }
 
 }  // namespace triplepoint::metrics

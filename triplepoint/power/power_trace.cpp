@@ -79,10 +79,9 @@ std::vector<PowerPiece> readings_of(const spec::SensorCoefficients& sensor, Watt
   std::vector<Seconds> begins;
   for (Seconds begin = 0.5 * part; begin < last; begin += part)
     begins.push_back(begin);
-  std::vector<PowerPiece> readings;
-  for (const Watts reading : window_means(pieces, begins, window))
-    readings.push_back({part, reading});
-  return readings;
+  return mapped(window_means(pieces, begins, window), [&](const Watts reading) {
+    return PowerPiece{part, reading};
+  });
 }
 
 Watts highest_reading(const spec::SensorCoefficients& sensor, std::vector<PowerPiece> readings,

@@ -71,10 +71,7 @@ Watts quantile(std::vector<PowerPiece>, double share);
 
 template <class Power>
 Seconds length_of(const std::vector<Piece<Power>>& trace) {
-  Seconds length;
-  for (const Piece<Power>& piece : trace)
-    length += piece.duration;
-  return length;
+  return sum_of(trace, [](const Piece<Power>& piece) { return piece.duration; });
 }
 
 /// The sum of pieces, each times its seconds, from the begin up to times that do not fall.

@@ -355,9 +355,7 @@ std::string rest_of(const Finding& sentence) {
     const std::size_t at = rest.find(part);
     if (at != std::string::npos) rest.replace(at, part.size(), " ");
   };
-  std::vector<std::string> parts;
-  for (const Name& name : sentence.names())
-    parts.push_back(name.text);
+  std::vector<std::string> parts = mapped(sentence.names(), &Name::text);
   for (const Evidence& evidence : sentence.evidence())
     parts.push_back(evidence.printed);
   std::ranges::stable_sort(

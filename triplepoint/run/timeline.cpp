@@ -178,10 +178,8 @@ std::optional<Extent> extent(const Timeline& timeline) {
   std::optional<Extent> all;
   for (const Span& span : timeline.spans)
     widen(all, span.begin, span.end);
-  std::vector<Extent> of_pattern;
-  of_pattern.reserve(timeline.patterns.size());
-  for (const Pattern& pattern : timeline.patterns)
-    of_pattern.push_back(extent_of(pattern));
+  const std::vector<Extent> of_pattern =
+      mapped(timeline.patterns, [](const Pattern& pattern) { return extent_of(pattern); });
   for (const PatternInstance& instance : timeline.instances) {
     const Extent& pattern = of_pattern[as_size(instance.pattern)];
     const int64_t begin = instance.begin.nanoseconds();

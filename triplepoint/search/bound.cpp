@@ -160,10 +160,7 @@ std::vector<EndCost> estimate_epilogues(const spec::Job& job) {
     for (const sim::OpEstimate& op : end.parameter_sync)
       (op.hidden ? cost.hidden_parameters : cost.after) += op.at(1) / unit::s;
   }
-  std::vector<EndCost> ends;
-  for (const int64_t work : graph.step_work)
-    ends.push_back(distinct[as_size(work)]);
-  return ends;
+  return mapped(graph.step_work, [&](const int64_t work) { return distinct[as_size(work)]; });
 }
 
 StepBound bound_step(const spec::Job& job, const BoundInputs& in) {

@@ -171,9 +171,7 @@ void show_kinds(std::vector<Finalist>& ranked, size_t top) {
         shown, [&](size_t i) { return division_of(ranked[i]) == division_of(plan); });
   });
   fill([](const Finalist&) { return true; });
-  std::vector<Finalist> order;
-  for (const size_t i : shown)
-    order.push_back(ranked[i]);
+  std::vector<Finalist> order = mapped(shown, [&](const size_t i) { return ranked[i]; });
   for (size_t i = 0; i < ranked.size(); ++i)
     if (!shown.contains(i)) order.push_back(ranked[i]);
   ranked = std::move(order);

@@ -103,9 +103,7 @@ constexpr Key keys[] = {key<&Fixed::tensor>("tp"),
 Result<Fixed> parse_fixed(std::string_view text) {
   Fixed fixed;
   if (text.empty()) return fixed;
-  std::vector<std::string> known;
-  for (const Key& each : keys)
-    known.emplace_back(each.name);
+  const std::vector<std::string> known = mapped<std::string>(keys, &Key::name);
   std::set<std::string> named;
   for (const auto& [name, value] : assignments(text)) {
     const Key* found = std::ranges::find(keys, name, &Key::name);

@@ -66,10 +66,9 @@ int64_t Variants::count_of(const StateChoice& state) const {
 }
 
 int64_t Variants::count() const {
-  int64_t total = 0;
-  for (const StateChoice& state : states)
-    total += static_cast<int64_t>(splits.size()) * count_of(state);
-  return total;
+  return sum_of(states, [&](const StateChoice& state) {
+    return static_cast<int64_t>(splits.size()) * count_of(state);
+  });
 }
 
 Space::Space(spec::Job base, Reach reach, Fixed fixed)

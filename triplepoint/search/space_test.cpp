@@ -219,9 +219,7 @@ TEST_CASE("splits hold every layer, and embedding and head are counted where the
       for (const Split split : {Split::even, Split::ends_count, Split::head_counts}) {
         const auto counts = layers_of_split(split, layers, parts);
         if (!counts || counts->empty()) continue;
-        int64_t sum = 0;
-        for (const int64_t each : *counts)
-          sum += each;
+        const int64_t sum = sum_of(*counts);
         CHECK(sum == layers);
         CHECK(counts->back() <= *std::ranges::max_element(*counts));
       }

@@ -48,10 +48,7 @@ Job with_records(std::vector<int64_t> lengths, std::vector<double> shares) {
 }
 
 std::string text_of(const std::vector<Diagnosis>& diagnoses) {
-  std::string all;
-  for (const Diagnosis& found : diagnoses)
-    all += found.what;
-  return all;
+  return joined(mapped(diagnoses, &Diagnosis::what), "");
 }
 
 std::string found_in_records(const Job& job) {

@@ -343,11 +343,7 @@ constexpr std::array kinds{
 }  // namespace
 
 std::vector<std::string> schema_kinds() {
-  std::vector<std::string> names;
-  names.reserve(kinds.size());
-  for (const Kind& kind : kinds)
-    names.emplace_back(kind.name);
-  return names;
+  return mapped<std::string>(kinds, &Kind::name);
 }
 
 Json file_schema(const Library& library, std::string_view kind) {

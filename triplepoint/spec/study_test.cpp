@@ -40,10 +40,7 @@ Result<StudyPlan> study_from(const std::string& rest) {
 
 std::vector<std::string> names_in(const Result<StudyPlan>& study) {
   REQUIRE_MESSAGE(study, study.error().what);
-  std::vector<std::string> names;
-  for (const StudyJob& entry : study->jobs)
-    names.push_back(entry.job.name);
-  return names;
+  return mapped(study->jobs, [](const StudyJob& entry) { return entry.job.name; });
 }
 
 TEST_CASE("every study of the library reads") {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/quoting.h"
+#include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/fields.h"
@@ -85,9 +86,7 @@ class TableWriter {
 
   template <class T>
   void write(std::string_view key, const std::vector<T>& values) {
-    std::string list;
-    for (const T& value : values)
-      list += item(value);
+    std::string list = joined(mapped(values, [](const T& value) { return item(value); }), "");
     if (list.ends_with(", ")) list.resize(list.size() - 2);
     lines_ += fmt::format("{} = [{}]\n", key, list);
   }

@@ -42,10 +42,7 @@ class AxisSurvey : public RecordVisitor {
   std::vector<size_t> owners(size_t num_series) {
     sums_.resize(num_series);
     std::map<std::vector<size_t>, size_t> first;
-    std::vector<size_t> owners;
-    for (size_t i = 0; i < num_series; ++i)
-      owners.push_back(first.emplace(sums_[i], i).first->second);
-    return owners;
+    return numbered(num_series, [&](size_t i) { return first.emplace(sums_[i], i).first->second; });
   }
 
  private:

@@ -171,9 +171,7 @@ Result<bool> write_series(const Database& database, ColumnWriter& writer,
 
 Result<bool> read_series(const Database& database, ColumnReader& reader, std::vector<Series>& all) {
   const std::vector<SeriesRow> rows = TPT_TRY(read_series_rows(database));
-  int64_t count = 0;
-  for (const SeriesRow& row : rows)
-    count += row.devices;
+  const int64_t count = sum_of(rows, &SeriesRow::devices);
   std::map<int64_t, std::vector<Instant>> axes;
   std::vector<std::vector<Series>> of_rows;
   for (const SeriesRow& row : rows) {

@@ -79,10 +79,7 @@ constexpr std::chrono::milliseconds look_every{20};
 constexpr std::chrono::seconds patience{5};
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts)
-    pointers.push_back(text.data());
+  std::vector<char*> pointers = mapped(texts, [](std::string& text) { return text.data(); });
   pointers.push_back(nullptr);
   return pointers;
 }

@@ -247,10 +247,7 @@ bool means(const std::string& word, const run::Device& device) {
 }
 
 std::string those_there(const std::vector<run::Device>& devices) {
-  std::vector<int32_t> numbers;
-  numbers.reserve(devices.size());
-  for (const run::Device& device : devices)
-    numbers.push_back(device.local);
+  const std::vector<int32_t> numbers = mapped(devices, &run::Device::local);
   if (numbers.empty()) return "no GPU was found; see triplepoint doctor";
   return "there are " + ranges_of(numbers);
 }

@@ -42,10 +42,7 @@ std::vector<Watts> all(double watts) {
 }
 
 std::vector<Watts> uneven() {
-  std::vector<Watts> power;
-  for (int slot = 0; slot < 8; ++slot)
-    power.push_back((200 + 60.0 * slot) * unit::W);
-  return power;
+  return numbered(8, [](int slot) { return (200 + 60.0 * slot) * unit::W; });
 }
 
 double largest_difference(const State& a, const State& b) {
@@ -195,9 +192,8 @@ TEST_CASE("a hotter inlet makes everything hotter by the same amount") {
 
 TEST_CASE("rises of two powers add up") {
   const ChassisModel chassis = model();
-  std::vector<Watts> both;
-  for (int slot = 0; slot < 8; ++slot)
-    both.push_back(uneven()[as_size(slot)] + 100 * unit::W);
+  const std::vector<Watts> both =
+      numbered(8, [](int slot) { return uneven()[as_size(slot)] + 100 * unit::W; });
   const auto after = [&](const std::vector<Watts>& power) {
     State state = chassis.uniform(Celsius(25));
     chassis.advance(state, power, Celsius(25), 9 * unit::s);

@@ -73,9 +73,8 @@ Kelvins periodic_peak_rise(std::span<const Mode> modes, std::span<const PowerStr
   }
   if (period <= Seconds()) return Kelvins();
   const Watts mean = energy / period;
-  std::vector<double> rise;
-  for (const Mode& mode : modes)
-    rise.push_back(repeating_start(mode, pattern, mean));
+  std::vector<double> rise =
+      mapped(modes, [&](const Mode& mode) { return repeating_start(mode, pattern, mean); });
   double peak = 0;
   for (const PowerStretch& stretch : pattern) {
     double die = 0;

@@ -29,9 +29,8 @@ TEST_CASE("one pole is one mode of R and R C") {
 }
 
 TEST_CASE("the modes' resistances add up to the ladder's") {
-  double sum = 0;
-  for (const Mode& mode : modes_of(three_poles()))
-    sum += mode.resistance.in_base_units();
+  const double sum = sum_of(modes_of(three_poles()),
+                            [](const Mode& mode) { return mode.resistance.in_base_units(); });
   CHECK(sum == Approx(0.042).epsilon(1e-12));
 }
 

@@ -93,10 +93,8 @@ int64_t epoch_of(const std::vector<run::Span>& spans, int64_t reach) {
                           [](const run::Span& a, const run::Span& b) { return a.begin < b.begin; });
   const int64_t first = least->begin.nanoseconds();
   if (distance(first, most->begin.nanoseconds()) < static_cast<uint64_t>(reach)) return first;
-  std::vector<int64_t> begins;
-  begins.reserve(spans.size());
-  for (const run::Span& span : spans)
-    begins.push_back(span.begin.nanoseconds());
+  const std::vector<int64_t> begins =
+      mapped(spans, [](const run::Span& span) { return span.begin.nanoseconds(); });
   const int64_t center = upper_median(begins);
   int64_t epoch = center;
   for (const int64_t begin : begins)

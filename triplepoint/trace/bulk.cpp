@@ -25,11 +25,7 @@ std::vector<uint32_t> order_of(const std::vector<run::Span>& spans) {
   std::ranges::sort(keys, [](const Key& a, const Key& b) {
     return std::tie(a.rank, a.begin, a.index) < std::tie(b.rank, b.begin, b.index);
   });
-  std::vector<uint32_t> order;
-  order.reserve(keys.size());
-  for (const Key& key : keys)
-    order.push_back(key.index);
-  return order;
+  return mapped(keys, &Key::index);
 }
 
 template <class Item>

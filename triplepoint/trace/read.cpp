@@ -31,9 +31,7 @@ bool looks_like_execution_trace(std::string_view head) {
 }
 
 std::string known_formats() {
-  std::vector<std::string_view> all;
-  for (const Reader& reader : all_readers())
-    all.push_back(reader.what);
+  const std::vector<std::string_view> all = mapped(all_readers(), &Reader::what);
   return fmt::format("{}", fmt::join(all, ", "));
 }
 

@@ -63,9 +63,7 @@ inline run::Timeline sample_timeline(uint64_t seed, int32_t ranks = 2, int kerne
   t.num_ranks = ranks;
   t.names = NameKind::kernels;
   t.types = sample_types();
-  std::vector<int32_t> all;
-  for (int32_t rank = 0; rank < ranks; ++rank)
-    all.push_back(rank);
+  const std::vector<int32_t> all = numbered(ranks, [](int32_t rank) { return rank; });
   t.communicators = {{.name = "default_pg", .ranks = all, .size = ranks},
                      {.name = "dp group", .size = ranks}};
   for (int32_t rank = 0; rank < ranks; ++rank) {

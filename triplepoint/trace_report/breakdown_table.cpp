@@ -115,9 +115,7 @@ std::vector<DataCell> kernel_cells(const metrics::KernelRow& row, int64_t all, b
 }
 
 DataTable kernel_data(const std::vector<metrics::KernelRow>& rows, bool by_name, size_t most) {
-  int64_t all = 0;
-  for (const metrics::KernelRow& row : rows)
-    all += row.total;
+  const int64_t all = sum_of(rows, &metrics::KernelRow::total);
   DataTable table{.name = by_name ? "kernels" : "classes"};
   table.title =
       by_name ? fmt::format("Kernels ({} longest of {})", std::min(most, rows.size()), rows.size())

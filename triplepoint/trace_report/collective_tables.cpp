@@ -384,9 +384,7 @@ DataTable hang_table(const run::Timeline& timeline, const metrics::HangReport& r
                    {"apart_ns", "issued apart us", 1e3, 1},
                    {"frame", "at"}};
   for (const PendingCollective& pending : report.pending) {
-    std::vector<int32_t> issued;
-    for (const IssuePart& part : pending.parts)
-      issued.push_back(part.rank);
+    const std::vector<int32_t> issued = mapped(pending.parts, &IssuePart::rank);
     const std::string_view frame = metrics::frame_of_issue(timeline, pending.last_issued().span);
     table.add({timeline.communicators[as_size(pending.communicator)].name, pending.sequence,
                calls_of(pending), states_of(pending), ranks_cell(issued, ""),

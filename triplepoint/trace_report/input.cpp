@@ -207,9 +207,8 @@ void note_job_ranks(TraceInput& input, std::vector<std::string>& remarks) {
 /// Collectives without a measured length count as no time; their states are told.
 void note_issues(TraceInput& input) {
   std::array<int64_t, run::issue_state_words.size()> counts{};
-  std::vector<std::optional<run::IssueState>> states;
-  for (const run::SpanType& type : input.timeline().types)
-    states.push_back(run::issue_state(type));
+  const std::vector<std::optional<run::IssueState>> states = mapped(
+      input.timeline().types, [](const run::SpanType& type) { return run::issue_state(type); });
   for (const run::Span& span : input.timeline().spans)
     if (const auto state = states[as_size(span.type)]) ++counts[as_size(*state)];
   std::vector<std::string> words;

@@ -48,10 +48,8 @@ int64_t clock_error(const Training& training, const ClockFit& fit) {
   for (const RankClock& clock : fit.ranks)
     differences.push_back(clock.offset - training.clock[as_size(clock.rank)]);
   const int64_t middle = lower_median(differences);
-  int64_t most = 0;
-  for (const int64_t difference : differences)
-    most = std::max(most, std::abs(difference - middle));
-  return most;
+  return most_of(differences,
+                 [&](const int64_t difference) { return std::abs(difference - middle); });
 }
 
 /// Where the rank's worst delay went.

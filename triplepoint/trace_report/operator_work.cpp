@@ -60,10 +60,7 @@ std::optional<spec::Precision> precision_of(const std::string& type) {
 }
 
 double inputs(const Arguments& arguments) {
-  double all = 0;
-  for (const OperatorArgument& argument : arguments)
-    all += bytes_of(argument);
-  return all;
+  return sum_of(arguments, [](const OperatorArgument& argument) { return bytes_of(argument); });
 }
 
 OperatorWork made(Kind kind, double flops, double bytes, const OperatorArgument& like) {

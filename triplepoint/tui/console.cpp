@@ -249,9 +249,8 @@ std::string missing_text(const DataTable& table) {
       if (const auto* missing = std::get_if<Missing>(&row[i])) columns[missing->why].insert(i);
   std::string text;
   for (const auto& [why, which] : columns) {
-    std::string titles;
-    for (std::size_t i : which)
-      titles += (titles.empty() ? "" : ", ") + table.columns[i].title;
+    const std::string titles =
+        joined(mapped(which, [&](std::size_t i) { return table.columns[i].title; }), ", ");
     text += fmt::format("n/a ({}): {}\n", titles, why);
   }
   return text;
@@ -402,9 +401,8 @@ void print_wrapped(Console& console, std::string_view text, std::string_view ind
 std::string table_text(const DataTable& all, const Console& console) {
   const DataTable table = without_blank_columns(all);
   const std::vector<TextRow> rows = text_rows(table);
-  std::vector<bool> left;
-  for (std::size_t i = 0; i < table.columns.size(); ++i)
-    left.push_back(stands_left(table, i));
+  const std::vector<bool> left =
+      numbered(table.columns.size(), [&](std::size_t i) { return stands_left(table, i); });
   const Widths widths = fitted_widths(table, rows, left, console);
   std::string text = table.title.empty() ? "" : console.styled(table.title, Style::bold) + "\n";
   for (const TextRow& row : rows)

@@ -73,10 +73,9 @@ std::vector<double> predict_snapshot(const Snapshot& snapshot, const spec::Clust
   for (const Reading& device : snapshot.devices)
     power[device.slot % power.size()] = device.power * unit::W;
   const auto state = chassis.steady(power, node.chassis.inlet);
-  std::vector<double> dies;
-  for (const Reading& device : snapshot.devices)
-    dies.push_back(chassis.die(state, static_cast<int64_t>(device.slot % power.size())).degrees());
-  return dies;
+  return mapped(snapshot.devices, [&](const Reading& device) {
+    return chassis.die(state, static_cast<int64_t>(device.slot % power.size())).degrees();
+  });
 }
 
 void score_snapshot(TableScores& scores, const Snapshot& snapshot, const spec::Cluster& node) {
@@ -315,9 +314,8 @@ bool is_update(const ThermalTrace& trace, Seconds at, double power) {
 }
 
 double median_difference(const ThermalTrace& trace, const std::vector<double>& shown) {
-  std::vector<double> differences;
-  for (size_t i = 0; i < shown.size(); ++i)
-    differences.push_back(trace.temperature[i].value - shown[i]);
+  std::vector<double> differences =
+      numbered(shown.size(), [&](size_t i) { return trace.temperature[i].value - shown[i]; });
   return differences.empty() ? 0 : upper_median(std::move(differences));
 }
 

@@ -213,9 +213,8 @@ bool fits_with_parts(spec::Job& job) {
 }
 
 std::string names_of(const std::vector<RecomputeModule>& modules) {
-  std::vector<std::string_view> names;
-  for (const RecomputeModule module : modules)
-    names.push_back(spec::enum_name(module));
+  const std::vector<std::string_view> names =
+      mapped(modules, [](const RecomputeModule module) { return spec::enum_name(module); });
   return fmt::format("{}", fmt::join(names, ", "));
 }
 

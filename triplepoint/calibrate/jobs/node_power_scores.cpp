@@ -135,9 +135,7 @@ double NodePhases::mean_w() const {
 double NodePhases::median_w() const {
   std::array parts = {rest, training, evaluating, mixed};
   std::ranges::sort(parts, {}, &Part::watts);
-  double half = 0;
-  for (const Part& part : parts)
-    half += 0.5 * part.seconds;
+  double half = sum_of(parts, [](const Part& part) { return 0.5 * part.seconds; });
   for (const Part& part : parts) {
     if (part.seconds > 0 && half <= part.seconds) return part.watts;
     half -= part.seconds;

@@ -164,9 +164,8 @@ spec::Gpu bare_core(const Rows& rows) {
   gpu.name = "core";
   gpu.vendor = "cpu";
   gpu.title = "A rank's part of " + rows.processor;
-  double peak = 0;
-  for (const Kernel& row : rows.gemms)
-    peak = std::max(peak, row.op.flops / unit::FLOP / row.seconds);
+  const double peak = most_of(
+      rows.gemms, [](const Kernel& row) { return row.op.flops / unit::FLOP / row.seconds; });
   gpu.peak_fp32 = gpu.peak_bf16 = peak * (unit::FLOP / unit::s);
   gpu.hbm_bandwidth = 1e15 * (unit::B / unit::s);  // until steps are fitted
   gpu.compute_units = 1;
@@ -184,10 +183,8 @@ spec::Gpu bare_core(const Rows& rows) {
 }
 
 double sum_of_errors(const spec::Gpu& gpu, const std::vector<Kernel>& rows) {
-  double sum = 0;
-  for (const Kernel& row : rows)
-    sum += log_error(kernel_seconds(gpu, row.op), row.seconds);
-  return sum;
+  return sum_of(
+      rows, [&](const Kernel& row) { return log_error(kernel_seconds(gpu, row.op), row.seconds); });
 }
 
 void fit_gemms(spec::Gpu& gpu, const std::vector<Kernel>& rows) {
@@ -253,10 +250,8 @@ void fit_links(spec::Cluster& cluster, const std::vector<Link>& rows) {
   };
   const auto misses = [&](const Point& x) {
     const spec::Cluster tried = with(x);
-    double sum = 0;
-    for (const Link& row : rows)
-      sum += log_error(link_seconds(tried, row), row.seconds);
-    return sum;
+    return sum_of(
+        rows, [&](const Link& row) { return log_error(link_seconds(tried, row), row.seconds); });
   };
   cluster =
       with(minimize({{8, 0.1, 200}, {0.5, 0.01, 100}, {0.5, 0.01, 100}, {1, 0.1, 4}}, misses));
@@ -284,10 +279,9 @@ void fit_steps(spec::Gpu& gpu, spec::Stack& stack, const std::vector<Training>& 
   };
   const auto misses = [&](const Point& x) {
     set(x);
-    double sum = 0;
-    for (const Training& row : rows)
-      sum += std::abs(std::log(step_seconds(row.job, gpu, stack) / row.seconds));
-    return sum;
+    return sum_of(rows, [&](const Training& row) {
+      return std::abs(std::log(step_seconds(row.job, gpu, stack) / row.seconds));
+    });
   };
   set(minimize({{15, 1, 60}, {1, 0.9, 1.5}, {0.5, 0, 5}}, misses));
 }
@@ -310,10 +304,8 @@ void share_cores(spec::Cluster& cluster) {
 
 template <typename Row, typename Predict>
 MachineError errors_of(std::string rows_of, const std::vector<Row>& rows, const Predict& predict) {
-  std::vector<double> off;
-  off.reserve(rows.size());
-  for (const Row& row : rows)
-    off.push_back(100 * std::abs(predict(row) / row.seconds - 1));
+  const std::vector<double> off =
+      mapped(rows, [&](const Row& row) { return 100 * std::abs(predict(row) / row.seconds - 1); });
   return {std::move(rows_of), static_cast<int64_t>(rows.size()),
           off.empty() ? 0 : upper_median(off), off.empty() ? 0 : *std::ranges::max_element(off)};
 }

@@ -114,9 +114,7 @@ const Point* slowest_lock(const std::vector<const Point*>& group) {
 }
 
 void score_bandwidth(Scorer& scorer, const std::vector<const Point*>& group) {
-  double best = 0;
-  for (const Point* point : group)
-    best = std::max(best, point->rate.value_or(0));
+  const double best = most_of(group, [](const Point* point) { return point->rate.value_or(0); });
   const SteadyKernel kernel{
       .products = {}, .traffic = best * (unit::GB / unit::s), .clocked_share = 0};
   for (const Point* point : group)

@@ -29,9 +29,8 @@ ScoredRow row(double measured, double predicted, std::string sweep = "",
 }
 
 ErrorSummary summary_of(const std::vector<ScoredRow>& rows) {
-  std::vector<const ScoredRow*> pointers;
-  for (const ScoredRow& r : rows)
-    pointers.push_back(&r);
+  const std::vector<const ScoredRow*> pointers =
+      mapped(rows, [](const ScoredRow& r) { return &r; });
   return summarize(std::span<const ScoredRow* const>(pointers));
 }
 

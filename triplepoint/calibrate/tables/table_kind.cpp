@@ -52,11 +52,9 @@ const std::vector<TableKind> all_kinds = {
 
 /// Rows without a name are called by their line, without a family by the table's name.
 std::vector<std::string_view> missing_columns(const CsvTable& table, const TableKind& kind) {
-  std::vector<std::string_view> missing;
-  for (const std::string_view column : kind.columns)
-    if (!table.column(column) && column != "family" && column != "row_id")
-      missing.push_back(column);
-  return missing;
+  return kept(kind.columns, [&](const std::string_view column) {
+    return !table.column(column) && column != "family" && column != "row_id";
+  });
 }
 
 /// The kind of whose columns the largest share is there.

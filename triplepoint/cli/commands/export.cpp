@@ -91,9 +91,8 @@ class Export : public Command {
     const run::Run run = TPT_TRY(run::load(job_));
     const std::vector<run::NamedText> files = run::csv_tables(run);
     TPT_TRY(run::write_all(files, *csv_));
-    Json written = Json::array();
-    for (const run::NamedText& file : files)
-      written.push_back((Path(*csv_) / file.name).string());
+    Json written = mapped<Json>(
+        files, [&](const run::NamedText& file) { return (Path(*csv_) / file.name).string(); });
     if (format_.is_json())
       print_json(console, {{"run", job_}, {"written", written}});
     else

@@ -130,11 +130,7 @@ answers::Document document_of(const trace_report::TraceReport& report,
 }
 
 std::vector<std::string> analysis_words() {
-  std::vector<std::string> words;
-  words.reserve(analyses.size());
-  for (const Analysis& analysis : analyses)
-    words.emplace_back(analysis.word);
-  return words;
+  return mapped<std::string>(analyses, &Analysis::word);
 }
 
 class Trace : public Command {

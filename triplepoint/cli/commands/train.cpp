@@ -115,9 +115,8 @@ class Train : public Command {
     console.print("\n# started as\n");
     for (const auto& [name, value] : app::launch_variables(around))
       console.print(fmt::format("#   {}={}\n", name, shell_word(value)));
-    std::string words;
-    for (const std::string& word : command)
-      words += (words.empty() ? "" : " ") + shell_word(word);
+    const std::string words =
+        joined(mapped(command, [](const std::string& word) { return shell_word(word); }), " ");
     console.print(fmt::format("#   {}\n", comment_text(words)));
     return exit_ok;
   }

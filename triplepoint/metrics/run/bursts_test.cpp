@@ -91,10 +91,7 @@ TEST_CASE("readings too far apart tell no cool-downs") {
 
 /// A square wave: `high` for the first `share` of each period of ten readings.
 std::vector<double> square(double low, double high, double share) {
-  std::vector<double> watts;
-  for (int i = 0; i < 100; ++i)
-    watts.push_back(i % 10 < share * 10 ? high : low);
-  return watts;
+  return numbered(100, [&](int i) { return i % 10 < share * 10 ? high : low; });
 }
 
 TEST_CASE("a square wave swings by its height, and its duty is its share above the level") {

@@ -151,10 +151,7 @@ std::vector<Evidence> DeviceEvidence::of(const std::vector<size_t>& slow,
   };
   const auto add_reasons = [&](Kind kind, std::initializer_list<const char*> reasons) {
     add(kind, [&](const State& state) -> Value {
-      double longest = 0;
-      for (const char* reason : reasons)
-        longest = std::max(longest, share_of(state, reason));
-      return longest;
+      return most_of(reasons, [&](const char* reason) { return share_of(state, reason); });
     });
     if (all.empty() || all.back().kind != kind || slow.empty()) return;
     const std::string_view longest = *std::ranges::max_element(

@@ -100,7 +100,7 @@ void answer_energy(const View& view, Metrics& answer) {
   answer.power_kernel_peak_w = maximum_of(view.devices, &DeviceSummary::power_kernel_peak_w);
   answer.power_per_gpu_w = list_of(view.devices, &DeviceSummary::power_mean_w);
   answer.power_peak_per_gpu_w = list_of(view.devices, &DeviceSummary::power_peak_w);
-  answer.energy_j = sum_of(view.devices, &DeviceSummary::energy_j);
+  answer.energy_j = total_of(view.devices, &DeviceSummary::energy_j);
   answer.energy_ledger_j = ledger(view.devices);
   if (!answer.step_time) return;
   answer.node_energy_j = node_energy(view, *answer.step_time);

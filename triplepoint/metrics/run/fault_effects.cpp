@@ -8,6 +8,7 @@
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/fault.h"
 
@@ -153,9 +154,7 @@ Seconds length_of(const run::Run& run) {
 std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
   const double longer = slowdown(effect).value_or(0);
   if (!effect.during || longer < min_step_time_change) return std::nullopt;
-  std::vector<double> clocks;
-  for (const DeviceSpan& device : effect.devices_during)
-    clocks.push_back(device.clock_mhz);
+  const std::vector<double> clocks = mapped(effect.devices_during, &DeviceSpan::clock_mhz);
   if (clocks.empty()) return std::nullopt;
   const double others = upper_median(clocks);
   if (effect.during->slowest_mhz >= max_slowed_clock_ratio * others) return std::nullopt;
@@ -332,10 +331,7 @@ Json fault_json(const std::string& fault, const FaultEffect& effect) {
 }
 
 std::string names_of(const std::vector<spec::Fault>& faults) {
-  std::string names;
-  for (const spec::Fault& fault : faults)
-    names += (names.empty() ? "" : " ") + spec::to_text(fault);
-  return names;
+  return joined(mapped(faults, [](const spec::Fault& fault) { return spec::to_text(fault); }), " ");
 }
 
 Json faults_json(const run::Run& run, const run::Run* without) {

@@ -70,9 +70,8 @@ size_t split(const std::vector<SlotMean>& slots) {
 void answer_hot_and_cool(const View& view, Metrics& answer) {
   const std::vector<SlotMean> slots = slot_means(view);
   if (slots.size() < 2) return;
-  std::vector<int32_t> cool_slots;
-  for (size_t i = 0; i < split(slots); ++i)
-    cool_slots.push_back(slots[i].slot);
+  const std::vector<int32_t> cool_slots =
+      numbered(split(slots), [&](size_t i) { return slots[i].slot; });
   Mean hot, cool;
   for (size_t i = 0; i < view.run.devices.size(); ++i) {
     if (!view.devices[i].die_mean_c) continue;

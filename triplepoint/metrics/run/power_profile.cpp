@@ -92,9 +92,7 @@ struct NodeCurves {
 
 std::optional<NodeCurves> curves_of(const run::Run& run) {
   if (run.devices.empty()) return std::nullopt;
-  int32_t last_node = 0;
-  for (const run::Device& device : run.devices)
-    last_node = std::max(last_node, device.node);
+  const int32_t last_node = most_of(run.devices, &run::Device::node);
   NodeCurves curves;
   const auto metered = series_of(run, "node_power_w", true, last_node + 1);
   const auto devices =
@@ -180,9 +178,8 @@ Smoothing smoothing_of(const NodeCurves& curves, const Curve& site, const PowerP
   smoothing.storage = flattening_storage(site, profile.bin);
   smoothing.storage_power = std::max(peak - mean, mean - lowest_of(site)) * unit::W;
   smoothing.floor = (1 - allowed_share) * peak * unit::W;
-  double missing = 0;
-  for (const double watts : site)
-    missing += std::max(0., smoothing.floor / unit::W - watts);
+  const double missing = sum_of(
+      site, [&](const double watts) { return std::max(0., smoothing.floor / unit::W - watts); });
   const double per_step = profile.step / profile.bin / as_real(site.size());
   smoothing.floor_energy = missing * per_step * unit::W * profile.bin;
   smoothing.floor_share = smoothing.floor_energy / (mean * unit::W * profile.step);
@@ -202,9 +199,8 @@ Smoothing smoothing_of(const NodeCurves& curves, const Curve& site, const PowerP
 
 Seconds mean_step(const run::Run& run, Seconds otherwise) {
   if (run.steps.empty()) return otherwise;
-  Seconds sum;
-  for (const run::StepRecord& step : run.steps)
-    sum += step.end - step.begin;
+  const Seconds sum =
+      sum_of(run.steps, [](const run::StepRecord& step) { return step.end - step.begin; });
   return sum / as_real(run.steps.size());
 }
 

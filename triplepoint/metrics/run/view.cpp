@@ -101,8 +101,8 @@ std::optional<double> maximum_of(const std::vector<run::DeviceSummary>& devices,
   return maximum;
 }
 
-std::optional<double> sum_of(const std::vector<run::DeviceSummary>& devices,
-                             std::optional<double> run::DeviceSummary::*field) {
+std::optional<double> total_of(const std::vector<run::DeviceSummary>& devices,
+                               std::optional<double> run::DeviceSummary::*field) {
   if (devices.empty()) return std::nullopt;
   double sum = 0;
   for (const run::DeviceSummary& device : devices) {
@@ -115,11 +115,9 @@ std::optional<double> sum_of(const std::vector<run::DeviceSummary>& devices,
 std::vector<double> list_of(const std::vector<run::DeviceSummary>& devices,
                             std::optional<double> run::DeviceSummary::*field) {
   if (!maximum_of(devices, field)) return {};
-  std::vector<double> list;
-  list.reserve(devices.size());
-  for (const run::DeviceSummary& device : devices)
-    list.push_back((device.*field).value_or(std::numeric_limits<double>::quiet_NaN()));
-  return list;
+  return mapped(devices, [&](const run::DeviceSummary& device) {
+    return (device.*field).value_or(std::numeric_limits<double>::quiet_NaN());
+  });
 }
 
 std::map<std::string, double> mean_by_name(

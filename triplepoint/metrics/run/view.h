@@ -66,8 +66,8 @@ std::optional<double> mean_of(const std::vector<run::DeviceSummary>&,
 std::optional<double> maximum_of(const std::vector<run::DeviceSummary>&,
                                  std::optional<double> run::DeviceSummary::*field);
 /// Of all devices; absent if one does not know.
-std::optional<double> sum_of(const std::vector<run::DeviceSummary>&,
-                             std::optional<double> run::DeviceSummary::*field);
+std::optional<double> total_of(const std::vector<run::DeviceSummary>&,
+                               std::optional<double> run::DeviceSummary::*field);
 /// One value per device, not-a-number where it does not know; empty if none does.
 std::vector<double> list_of(const std::vector<run::DeviceSummary>&,
                             std::optional<double> run::DeviceSummary::*field);

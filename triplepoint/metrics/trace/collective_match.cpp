@@ -594,12 +594,11 @@ std::vector<ExposedWaits> exposed_waits(const run::Timeline& timeline,
       for (const CollectivePart& part : collective.parts)
         known.spans[as_size(part.span)].wait = as_real(collective.wait_of(part)) * unit::ns;
   using A = DeviceActivity;
-  std::vector<ExposedWaits> ranks;
-  for (const Occupancy& doing : occupancy_of_ranks(known))
-    ranks.push_back({.pipeline = doing.nanoseconds_with(A::communicating,
-                                                        A::computing | A::exchanging | A::awaiting),
-                     .late_peers = doing.nanoseconds_with(A::awaiting, A::computing)});
-  return ranks;
+  return mapped(occupancy_of_ranks(known), [](const Occupancy& doing) {
+    return ExposedWaits{.pipeline = doing.nanoseconds_with(
+                            A::communicating, A::computing | A::exchanging | A::awaiting),
+                        .late_peers = doing.nanoseconds_with(A::awaiting, A::computing)};
+  });
 }
 
 }  // namespace triplepoint::metrics

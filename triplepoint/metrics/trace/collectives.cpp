@@ -250,9 +250,8 @@ class Fitter {
   }
 
   int64_t common_end(const Parts& parts) const {
-    std::vector<int64_t> ends;
-    for (const CollectivePart& part : parts)
-      ends.push_back(part.end - offset_.at(part.rank));
+    std::vector<int64_t> ends =
+        mapped(parts, [&](const CollectivePart& part) { return part.end - offset_.at(part.rank); });
     return lower_median(std::move(ends));
   }
 
@@ -287,9 +286,8 @@ class Fitter {
       RankClock clock{.rank = rank};
       if (const auto found = of_rank.find(rank); found != of_rank.end()) {
         clock.offset = offset;
-        std::vector<int64_t> residuals;
-        for (int64_t distance : found->second)
-          residuals.push_back(std::abs(distance - offset));
+        std::vector<int64_t> residuals =
+            mapped(found->second, [&](int64_t distance) { return std::abs(distance - offset); });
         all.insert(all.end(), residuals.begin(), residuals.end());
         clock.anchors = static_cast<int64_t>(residuals.size());
         clock.residual = lower_median(std::move(residuals));
@@ -413,10 +411,7 @@ class Circles {
       if (depth_[root] < 0) hang_from(root);
     for (const auto& [a, b] : further_)
       close(circles_.of(a), circles_.of(b));
-    std::vector<size_t> sets;
-    for (size_t vertex = 0; vertex < depth_.size(); ++vertex)
-      sets.push_back(circles_.of(vertex));
-    return sets;
+    return numbered(depth_.size(), [&](size_t vertex) { return circles_.of(vertex); });
   }
 
  private:

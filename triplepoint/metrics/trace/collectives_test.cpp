@@ -119,10 +119,9 @@ TEST_CASE("matches of different sizes are refused, and it is said") {
 /// Eight steps of 4 ranks, all-reduces of 200 us every 1.3 ms, of which rank 2 begins 100 us late.
 run::Timeline steps_of_four(const std::vector<std::pair<int32_t, int64_t>>& lost,
                             const std::vector<int64_t>& clocks = {0, 0, 0, 0}) {
-  std::vector<std::vector<int64_t>> begins;
-  for (int64_t step = 0; step < 8; ++step)
-    begins.push_back(
-        {step * 1'300'000, step * 1'300'000, step * 1'300'000 + 100'000, step * 1'300'000});
+  const std::vector<std::vector<int64_t>> begins = numbered(8, [](int64_t step) {
+    return {step * 1'300'000, step * 1'300'000, step * 1'300'000 + 100'000, step * 1'300'000};
+  });
   run::Timeline timeline = collective_timeline(begins);
   std::vector<int64_t> seen(4), numbers(4);
   size_t kept = 0;
@@ -290,10 +289,9 @@ TEST_CASE("a wait is within its kernel") {
 
 TEST_CASE("clocks that are apart are found from the ends of collectives, to the nanosecond") {
   Rng rng(3);
-  std::vector<std::vector<int64_t>> begins;
-  for (int64_t c = 0; c < 40; ++c)
-    begins.push_back(
-        {c * 1000 + rng.upto(500), c * 1000 + rng.upto(500), c * 1000 + rng.upto(500)});
+  const std::vector<std::vector<int64_t>> begins = numbered(40, [&](int64_t c) {
+    return {c * 1000 + rng.upto(500), c * 1000 + rng.upto(500), c * 1000 + rng.upto(500)};
+  });
   const run::Timeline truth = collective_timeline(begins);
   ClockFit wrong{.ranks = {{.rank = 0, .offset = 0},
                            {.rank = 1, .offset = -70'000},

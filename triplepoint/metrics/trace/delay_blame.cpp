@@ -74,9 +74,7 @@ class LeftOut {
     if (!is_one || usual == transfers_.end()) return;
     const int32_t span = found->second.front(), rank = spans_.rank(span);
     const int64_t transfer = lower_median(usual->second), latest = end - transfer;
-    std::vector<int64_t> begins;
-    for (const CollectivePart& part : one.parts)
-      begins.push_back(part.begin);
+    std::vector<int64_t> begins = mapped(one.parts, &CollectivePart::begin);
     const bool is_late = latest > one.last_begin() + transfer / 2;
     const int64_t begin = is_late ? latest : lower_median(std::move(begins));
     one.parts.insert(std::ranges::upper_bound(one.parts, rank, {}, &CollectivePart::rank),
@@ -235,9 +233,7 @@ class Propagation {
   /// Of one rank.
   void measure_windows_of(const std::vector<Communication>& all, const std::vector<size_t>& visits,
                           double variance) {
-    std::vector<int64_t> ends;
-    for (const Communication& one : all)
-      ends.push_back(one.part.end);
+    std::vector<int64_t> ends = mapped(all, [](const Communication& one) { return one.part.end; });
     std::ranges::sort(ends);
     // Communication that begins together has one window, which counts once.
     int64_t until = INT64_MIN;

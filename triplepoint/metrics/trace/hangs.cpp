@@ -168,9 +168,8 @@ class HangFinder {
     std::set<int32_t> waited_for;
     for (const auto& [rank, others] : waits_for_)
       waited_for.insert(others.begin(), others.end());
-    std::vector<int32_t> last;
-    for (const int32_t rank : waited_for)
-      if (!waits_for_.contains(rank)) last.push_back(rank);
+    const std::vector<int32_t> last =
+        kept(waited_for, [&](const int32_t rank) { return !waits_for_.contains(rank); });
     return last.empty() ? std::vector<int32_t>(waited_for.begin(), waited_for.end()) : last;
   }
 

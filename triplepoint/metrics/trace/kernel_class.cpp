@@ -117,11 +117,7 @@ KernelSeconds& KernelSeconds::operator*=(double factor) {
 }
 
 std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline& timeline) {
-  std::vector<KernelSeconds> ranks;
-  ranks.reserve(as_size(timeline.num_ranks));
-  for (const Sums& sums : Counter(timeline).of_ranks())
-    ranks.push_back(in_seconds(sums));
-  return ranks;
+  return mapped(Counter(timeline).of_ranks(), [](const Sums& sums) { return in_seconds(sums); });
 }
 
 namespace {
@@ -303,11 +299,7 @@ std::optional<KernelLabel> kernel_label(std::string_view word) {
 }
 
 std::vector<std::string> kernel_label_words() {
-  std::vector<std::string> words;
-  words.reserve(std::size(named_labels));
-  for (const NamedLabel& named : named_labels)
-    words.emplace_back(named.word);
-  return words;
+  return mapped<std::string>(named_labels, &NamedLabel::word);
 }
 
 std::optional<KernelLabel> label_by_rules(std::string_view name, const KernelRuleSet& set) {

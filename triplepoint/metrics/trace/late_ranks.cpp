@@ -108,10 +108,7 @@ class LateWatcher {
 }  // namespace
 
 int64_t LateRanks::waits() const {
-  int64_t all = 0;
-  for (const LateStart& start : starts)
-    all += start.waits;
-  return all;
+  return sum_of(starts, &LateStart::waits);
 }
 
 std::string time_text(int64_t nanoseconds) {

@@ -360,11 +360,7 @@ Seconds Occupancy::time_with_any(unsigned bits) const {
 
 std::vector<Occupancy> occupancy_of_ranks(const run::Timeline& timeline) {
   RankWatcher watcher(timeline);
-  std::vector<Occupancy> ranks;
-  ranks.reserve(as_size(timeline.num_ranks));
-  for (int32_t rank = 0; rank < timeline.num_ranks; ++rank)
-    ranks.push_back(watcher.watch(rank));
-  return ranks;
+  return numbered(timeline.num_ranks, [&](int32_t rank) { return watcher.watch(rank); });
 }
 
 }  // namespace triplepoint::metrics

@@ -381,9 +381,7 @@ class RankCosts {
         made.seen.push_back(k);
     LeastSquares equations(made.seen.size());
     for (const auto& row : rows) {
-      std::vector<double> a;
-      for (const size_t k : made.seen)
-        a.push_back(row[k]);
+      const std::vector<double> a = mapped(made.seen, [&](const size_t k) { return row[k]; });
       equations.add(a, row.back());
       made.highest = std::max(made.highest, row.back());
     }

@@ -26,7 +26,7 @@ std::string_view word_of(const run::SpanType& type, PhasesBy by) {
 }
 
 /// Everything under way, in one word; copies hide behind the rest.
-std::string joined(const std::map<std::string_view, int>& open) {
+std::string names_of(const std::map<std::string_view, int>& open) {
   std::string all;
   for (const auto& [label, count] : open) {
     if (count == 0 || (label == "copy" && open.size() > 1)) continue;
@@ -51,7 +51,7 @@ std::map<std::string, std::vector<TimeInterval>> divide(std::vector<Change> chan
   for (size_t i = 0; i < changes.size(); ++i) {
     const Change& change = changes[i];
     if (i > 0 && changes[i - 1].time < change.time)
-      append(phases[joined(open)], changes[i - 1].time, change.time);
+      append(phases[names_of(open)], changes[i - 1].time, change.time);
     if ((open[change.label] += change.by) == 0) open.erase(change.label);
   }
   return phases;
@@ -105,10 +105,8 @@ std::vector<Phase> steps(const run::Timeline& timeline) {
 }  // namespace
 
 int64_t Phase::time() const {
-  int64_t sum = 0;
-  for (const TimeInterval& interval : intervals)
-    sum += interval.end - interval.begin;
-  return sum;
+  return sum_of(intervals,
+                [](const TimeInterval& interval) { return interval.end - interval.begin; });
 }
 
 std::vector<Phase> phases_of(const run::Timeline& timeline, PhasesBy by) {

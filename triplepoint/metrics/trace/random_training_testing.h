@@ -117,10 +117,7 @@ class TrainingMaker {
   /// Members of the rank's group of ranks that differ in one coordinate only.
   template <class At>
   static std::vector<int32_t> members(int32_t from, int32_t count, At at) {
-    std::vector<int32_t> ranks;
-    for (int32_t i = 0; i < count; ++i)
-      ranks.push_back(at(from + i));
-    return ranks;
+    return numbered(count, [&](int32_t i) { return at(from + i); });
   }
 
   int32_t communicator(const run::Communicator& wanted) {
@@ -263,9 +260,8 @@ class TrainingMaker {
 
   /// Clocks of hosts gain or lose up to 50 us a second, as quartzes do without NTP.
   void apply_drift() {
-    int64_t middle = 0;
-    for (const Program& program : programs_)
-      middle = std::max(middle, program.time / 2);
+    const int64_t middle =
+        most_of(programs_, [](const Program& program) { return program.time / 2; });
     const auto gained = [&](int32_t rank, Instant time) {
       const int64_t clock = training_.clock[as_size(rank)];
       const double since_middle = as_real(time.nanoseconds() - clock - middle);

@@ -63,9 +63,8 @@ std::vector<std::optional<double>> step_spans(const run::Timeline& timeline,
   std::vector<std::optional<double>> spans(steps.steps.size());
   for_each_step(timeline, steps, [&](size_t i, const run::Timeline& step) {
     const auto ranks = breakdown_of_ranks(step);
-    double sum = 0;
-    for (const RankBreakdown& rank : ranks)
-      sum += as_real(rank.span());
+    const double sum =
+        sum_of(ranks, [](const RankBreakdown& rank) { return as_real(rank.span()); });
     if (!ranks.empty()) spans[i] = sum / as_real(ranks.size());
   });
   return spans;

@@ -107,9 +107,8 @@ std::vector<TraceStep> repeating_steps(const run::Timeline& timeline) {
   for (const auto& entry : busiest_lanes(SpanList(timeline), LaneKind::device)) {
     const int32_t rank = entry.first;
     const LaneOfSpans& lane = entry.second;
-    std::vector<int32_t> names;
-    for (int32_t span : lane.spans)
-      names.push_back(timeline.spans[as_size(span)].type);
+    const std::vector<int32_t> names =
+        mapped(lane.spans, [&](int32_t span) { return timeline.spans[as_size(span)].type; });
     const std::optional<size_t> period = period_of(names);
     if (!period) continue;
     const auto begin_of = [&](size_t i) {
@@ -305,9 +304,7 @@ namespace {
 MeanStep mean_of(const RankBreakdown& whole, const std::vector<IdleTime>& steps, int64_t extent) {
   MeanStep mean{.rank = whole.rank, .steps = static_cast<int64_t>(steps.size())};
   mean.length = extent / mean.steps;
-  int64_t inside = 0;
-  for (const IdleTime& step : steps)
-    inside += step.total();
+  const int64_t inside = sum_of(steps, [](const IdleTime& step) { return step.total(); });
   if (inside > whole.idle_time.total()) {  // kernels of others run in the gaps of a step
     for (const auto of : idle_classes)
       mean.idle.*of = whole.idle_time.*of / mean.steps;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/lists.h"
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::report {
@@ -63,10 +64,7 @@ constexpr double axis_height = 36;
 constexpr double character = 7;  // mean width of one at the label's size
 
 double length_of(const Bar& bar) {
-  double sum = 0;
-  for (const BarPart& part : bar.parts)
-    sum += part.value;
-  return sum;
+  return sum_of(bar.parts, &BarPart::value);
 }
 
 /// The longest thing that is drawn of a bar.

@@ -130,11 +130,7 @@ Figure measure_figure(const Measure& measure, const Group& group) {
 }
 
 std::vector<Figure> figures_of(const std::vector<Measure>& measures, const Group& group) {
-  std::vector<Figure> figures;
-  figures.reserve(measures.size());
-  for (const Measure& measure : measures)
-    figures.push_back(measure_figure(measure, group));
-  return figures;
+  return mapped(measures, [&](const Measure& measure) { return measure_figure(measure, group); });
 }
 
 // ---- throttling
@@ -188,11 +184,9 @@ Bar throttle_bar(const StudyRow& row, const StudyRow* above,
 }
 
 std::vector<LegendEntry> throttle_legend(const std::vector<std::string>& reasons) {
-  std::vector<LegendEntry> legend;
-  legend.reserve(reasons.size());
-  for (const std::string& reason : reasons)
-    legend.push_back({style_of_reason(reason), answers::throttle_reason_text(reason)});
-  return legend;
+  return mapped(reasons, [](const std::string& reason) {
+    return LegendEntry{style_of_reason(reason), answers::throttle_reason_text(reason)};
+  });
 }
 
 }  // namespace

@@ -97,9 +97,7 @@ struct Mean {
 
 /// Mean over all jobs, device by device.
 Values mean_of_jobs(const std::vector<HeatRow>& rows) {
-  std::size_t widest = 0;
-  for (const HeatRow& row : rows)
-    widest = std::max(widest, row.values.size());
+  const std::size_t widest = most_of(rows, [](const HeatRow& row) { return row.values.size(); });
   Values means;
   for (std::size_t i = 0; i < widest; ++i) {
     Mean mean;
@@ -400,10 +398,9 @@ std::string mean_text(double bytes) {
 }
 
 std::vector<LegendEntry> message_legend(const std::vector<const StudyRow*>& rows) {
-  std::vector<LegendEntry> legend;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    legend.push_back({fmt::format("s{}", i), layout_label(*rows[i])});
-  return legend;
+  return numbered(rows.size(), [&](std::size_t i) {
+    return LegendEntry{fmt::format("s{}", i), layout_label(*rows[i])};
+  });
 }
 
 std::vector<Figure> message_figures(const Group& group) {

@@ -28,11 +28,8 @@ std::string name_of_use(const std::string& use) {
   return use == "idle" ? "base" : use;
 }
 
-double sum_of(const std::map<std::string, double>& joules) {
-  double sum = 0;
-  for (const auto& [use, amount] : joules)
-    sum += amount;
-  return sum;
+double all_of(const std::map<std::string, double>& joules) {
+  return sum_of(joules, [](const auto& use) { return use.second; });
 }
 
 /// All uses, those with most energy in the first ledger first.
@@ -40,7 +37,7 @@ std::vector<std::string> uses_of(const std::vector<NamedLedger>& ledgers) {
   std::vector<std::string> uses;
   for (const NamedLedger& ledger : ledgers)
     for (const auto& [use, amount] : *ledger.joules)
-      if (std::ranges::find(uses, use) == uses.end()) uses.push_back(use);
+      if (!holds(uses, use)) uses.push_back(use);
   const auto amount = [&](const std::string& use) {
     const auto found = ledgers[0].joules->find(use);
     return found == ledgers[0].joules->end() ? 0.0 : found->second;
@@ -62,7 +59,7 @@ Scale scale_of(double largest) {
 
 std::string title_of(const std::vector<NamedLedger>& ledgers,
                      const std::vector<std::string>& uses) {
-  const double sum = sum_of(*ledgers[0].joules);
+  const double sum = all_of(*ledgers[0].joules);
   if (ledgers.size() > 1 || sum <= 0) return "Energy of a step by use";
   return fmt::format(
       "{} of the GPU energy of a step goes into {}{}",
@@ -76,9 +73,8 @@ std::string title_of(const std::vector<NamedLedger>& ledgers,
 
 answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
   const std::vector<std::string> uses = uses_of(ledgers);
-  double largest = 0;
-  for (const NamedLedger& ledger : ledgers)
-    largest = std::max(largest, sum_of(*ledger.joules));
+  const double largest =
+      most_of(ledgers, [](const NamedLedger& ledger) { return all_of(*ledger.joules); });
   const Scale scale = scale_of(largest);
   BarChart chart{.title = title_of(ledgers, uses),
                  .unit = fmt::format("energy of all GPUs in one step ({})", scale.name),
@@ -91,7 +87,7 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
     legend.push_back({style_of(use), name_of_use(use)});
   }
   for (const NamedLedger& ledger : ledgers) {
-    const double sum = sum_of(*ledger.joules);
+    const double sum = all_of(*ledger.joules);
     Bar bar{.label = ledger.name};
     for (std::size_t i = 0; i < uses.size(); ++i) {
       const auto found = ledger.joules->find(uses[i]);
@@ -110,15 +106,14 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
   }
   triplepoint::DataTable table = text_table(std::move(columns));
   table.rows = std::move(rows);
-  return {
-      "energy-ledger",
-      chart.title,
-      "Base: what the board draws whatever runs, clock tree included, without leakage. Leakage: "
-      "all that flows through the dies at their temperatures; it grows with temperature. "
-      "Waiting: power drawn while a collective waits for a late peer.",
-      chart,
-      std::move(legend),
-      std::move(table)};
+  return {"energy-ledger",
+          chart.title,
+          "Base: what the board draws whatever runs, clock tree included, without leakage. "
+          "Leakage: all that flows through the dies at their temperatures; it grows with "
+          "temperature. Waiting: power drawn while a collective waits for a late peer.",
+          chart,
+          std::move(legend),
+          std::move(table)};
 }
 
 std::optional<RunFinding> swing_finding(const metrics::PowerProfile& profile) {

@@ -40,11 +40,7 @@ std::vector<BarPart> bar_parts_of(const std::vector<NamedPart>& parts, const std
 }
 
 std::vector<LegendEntry> legend_of(const std::vector<NamedPart>& parts) {
-  std::vector<LegendEntry> legend;
-  legend.reserve(parts.size());
-  for (const NamedPart& part : parts)
-    legend.push_back({part.style, part.name});
-  return legend;
+  return mapped(parts, [](const NamedPart& part) { return LegendEntry{part.style, part.name}; });
 }
 
 namespace {

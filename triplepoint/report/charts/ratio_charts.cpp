@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/lists.h"
+
 #include "triplepoint/report/charts/charts.h"
 
 namespace triplepoint::report {
@@ -86,9 +88,8 @@ const char* style_of(int judgement) {
 
 /// The scale reaches to a round share on both sides.
 double reach_of(const std::vector<DifferenceBar>& bars) {
-  double most = 0;
-  for (const DifferenceBar& bar : bars)
-    most = std::max(most, std::abs(bar.relative));
+  const double most =
+      most_of(bars, [](const DifferenceBar& bar) { return std::abs(bar.relative); });
   for (const double reach : {0.02, 0.05, 0.1, 0.2, 0.5})
     if (most <= reach) return reach;
   return 1;

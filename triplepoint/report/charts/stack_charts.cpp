@@ -35,9 +35,8 @@ std::vector<std::string> kernel_columns() {
 }
 
 std::vector<std::string> kernel_cells(const metrics::KernelSeconds& kernels) {
-  std::vector<std::string> cells;
-  for (const NamedPart& part : kernel_parts(kernels))
-    cells.push_back(significant(part.value));
+  std::vector<std::string> cells =
+      mapped(kernel_parts(kernels), [](const NamedPart& part) { return significant(part.value); });
   cells.push_back(significant(kernels.waiting / unit::s));
   cells.push_back(significant(kernels.total() / unit::s));
   return cells;

@@ -108,9 +108,8 @@ void take_common_gpus(ComparedSection& section, const Sides& sides) {
     if (!lost || common.empty()) continue;
     row->title += fmt::format(" of {} of {} GPUs", common.size(), gpus);
     for (std::size_t i = 0; i < sides.size(); ++i) {
-      double sum = 0;
-      for (const std::size_t g : common)
-        sum += (sides[i].metrics().*list)[g];
+      const double sum =
+          sum_of(common, [&](const std::size_t g) { return (sides[i].metrics().*list)[g]; });
       row->values[i] = sum / as_real(common.size());
     }
   }
@@ -150,9 +149,8 @@ ComparedSection size_section(const Sides& sides) {
 
 ComparedSection stage_section(const Sides& sides) {
   ComparedSection section{"stages", "Kernel seconds by pipeline stage", {}};
-  std::size_t most = 0;
-  for (const Side& side : sides)
-    most = std::max(most, side.metrics().stages.size());
+  const std::size_t most =
+      most_of(sides, [](const Side& side) { return side.metrics().stages.size(); });
   for (std::size_t i = 0; i < most && most > 1; ++i) {
     const auto of_stage = [i](auto&& of) {
       return [i, of](S s) {

@@ -151,9 +151,8 @@ answers::Figure stages_figure(const Comparison& c) {
   BarChart chart{.title = "Kernel seconds of each pipeline stage",
                  .unit = "kernel seconds, mean over the stage's GPUs (s)",
                  .cuts = false};
-  std::size_t most = 0;
-  for (const Side& side : c.sides)
-    most = std::max(most, side.metrics().stages.size());
+  const std::size_t most =
+      most_of(c.sides, [](const Side& side) { return side.metrics().stages.size(); });
   for (std::size_t stage = 0; stage < most; ++stage) {
     bool first = true;
     for (const Side& side : c.sides) {
@@ -170,9 +169,7 @@ answers::Figure stages_figure(const Comparison& c) {
 /// Length of every step.
 answers::Figure steps_figure(const Comparison& c) {
   constexpr std::size_t most_steps = 400, most_names = 12;
-  std::size_t steps = 0;
-  for (const Side& side : c.sides)
-    steps = std::max(steps, side.step_s.size());
+  const std::size_t steps = most_of(c.sides, [](const Side& side) { return side.step_s.size(); });
   if (steps < 2) return {};
   const std::size_t drawn = std::min(steps, most_steps);
   const std::size_t every = (drawn + most_names - 1) / most_names;
@@ -302,13 +299,11 @@ Section drawings(const char* id, const char* title, std::vector<answers::Figure>
 }
 
 std::string facts_of(const Comparison& c) {
-  std::vector<std::string> facts;
-  facts.reserve(c.sides.size());
-  for (const Side& side : c.sides)
-    facts.push_back(fmt::format("{}: {}, {}", side.name, run::name_of(side.row.origin),
-                                side.row.slots.empty()
-                                    ? "no GPU recorded"
-                                    : fmt::format("{} GPUs", side.row.slots.size())));
+  const std::vector<std::string> facts = mapped(c.sides, [](const Side& side) {
+    return fmt::format(
+        "{}: {}, {}", side.name, run::name_of(side.row.origin),
+        side.row.slots.empty() ? "no GPU recorded" : fmt::format("{} GPUs", side.row.slots.size()));
+  });
   const bool over_time = c.find("whole_step_time_s") != nullptr;
   return fmt::format("{}. Differences are against {}{}.", fmt::join(facts, "; "), c.sides[0].name,
                      over_time ? "; numbers not of the whole run are of the last step" : "");
@@ -323,9 +318,7 @@ std::string title_of(const std::vector<std::string>& names) {
 
 answers::Document comparison_document(const Comparison& c, bool all) {
   using metrics::Metrics;
-  std::vector<std::string> names;
-  for (const Side& side : c.sides)
-    names.push_back(side.name);
+  const std::vector<std::string> names = mapped(c.sides, &Side::name);
   answers::Document document{.kind = "comparison", .title = title_of(names), .facts = facts_of(c)};
   Section settings{"settings", "Configuration differences"}, numbers{"numbers", "Every number"};
   if (!c.settings.empty()) settings.tables = {settings_table(c)};

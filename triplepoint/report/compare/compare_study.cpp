@@ -122,11 +122,7 @@ void add_rows(CsvWriter& csv, const Comparison& c, const std::string* job) {
 }
 
 std::vector<std::string> names_of(const Comparison& c) {
-  std::vector<std::string> names;
-  names.reserve(c.sides.size());
-  for (const Side& side : c.sides)
-    names.push_back(side.name);
-  return names;
+  return mapped(c.sides, &Side::name);
 }
 
 struct Extreme {

@@ -362,12 +362,10 @@ std::string settings_sentence(const Comparison& c, std::size_t side) {
 /// Who slows this side, as on its page.
 std::vector<std::string> bottleneck_sentences(const Comparison& c, std::size_t side) {
   const metrics::Metrics& m = c.sides[side].metrics();
-  std::vector<std::string> sentences;
-  for (const run::Bottleneck& bottleneck : m.bottlenecks)
-    sentences.push_back(
-        fmt::format("In {}: {}", c.sides[side].name,
-                    metrics::bottleneck_sentence(bottleneck, m.step_time, c.sides[side].row.gpus)));
-  return sentences;
+  return mapped(m.bottlenecks, [&](const run::Bottleneck& bottleneck) {
+    return fmt::format("In {}: {}", c.sides[side].name,
+                       metrics::bottleneck_sentence(bottleneck, m.step_time, c.sides[side].row.gpus));
+  });
 }
 
 }  // namespace

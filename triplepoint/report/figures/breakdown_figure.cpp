@@ -42,16 +42,9 @@ struct TimesByRank {
       ns += rank.ns[quantity];
     return ns;
   }
-  double whole() const {
-    double ns = 0;
-    for (const RankTimes& rank : ranks)
-      ns += rank.whole;
-    return ns;
-  }
+  double whole() const { return sum_of(ranks, &RankTimes::whole); }
   TimeUnit unit() const {
-    double longest = 0;
-    for (const RankTimes& rank : ranks)
-      longest = std::max(longest, rank.whole);
+    const double longest = most_of(ranks, &RankTimes::whole);
     return time_unit(static_cast<int64_t>(longest));
   }
 };
@@ -100,10 +93,9 @@ void add_spreads(const TimesByRank& times, const TimeUnit& unit, DataTable& tabl
   std::vector<std::vector<std::string>> rows = {{"smallest"}, {"of rank"}, {"median"},
                                                 {"of rank"},  {"largest"}, {"of rank"}};
   for (std::size_t i = 0; i < times.quantities.size(); ++i) {
-    std::vector<RankValue> values;
-    values.reserve(times.ranks.size());
-    for (const RankTimes& rank : times.ranks)
-      values.push_back({rank.rank, rank.ns[i]});
+    std::vector<RankValue> values = mapped(times.ranks, [&](const RankTimes& rank) {
+      return RankValue{rank.rank, rank.ns[i]};
+    });
     const RankSpread spread = *spread_of(std::move(values));
     rows[0].push_back(in_unit(spread.minimum, unit));
     rows[1].push_back(std::to_string(spread.minimum_rank));
@@ -131,9 +123,8 @@ DataTable table_of(const TimesByRank& times, const TimeUnit& unit) {
 
 Figure figure_of(const TimesByRank& times, const std::string& whole, const std::string& note) {
   const TimeUnit unit = times.unit();
-  std::vector<double> not_computing;
-  for (const RankTimes& rank : times.ranks)
-    not_computing.push_back(rank.whole - rank.ns.front());
+  const std::vector<double> not_computing =
+      mapped(times.ranks, [](const RankTimes& rank) { return rank.whole - rank.ns.front(); });
   BarChart chart{
       .title = title_of(times), .unit = fmt::format("{} ({})", whole, unit.name), .cuts = false};
   for (const std::size_t i : drawn_of(not_computing))

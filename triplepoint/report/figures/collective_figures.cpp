@@ -111,9 +111,7 @@ std::string collectives_title(const std::vector<CollectiveRow>& rows, const Wait
   if (shares.kernels > 0)
     return fmt::format("{} of the time in collectives is waiting for late peers",
                        percent(shares.late_peers / shares.kernels));
-  int64_t all = 0;
-  for (const CollectiveRow& row : rows)
-    all += row.total;
+  const int64_t all = sum_of(rows, &CollectiveRow::total);
   const auto most =
       std::ranges::max_element(rows, [](auto& a, auto& b) { return a.total < b.total; });
   return fmt::format("{} of {} takes {} of the time in collectives", most->label,
@@ -146,10 +144,7 @@ Figure collectives_figure(const metrics::CollectiveMatch& match, const metrics::
   });
   const std::vector<CollectiveRow> rows = added.rows();
   if (rows.empty()) return {};
-  std::vector<int64_t> totals;
-  totals.reserve(rows.size());
-  for (const CollectiveRow& row : rows)
-    totals.push_back(row.total);
+  const std::vector<int64_t> totals = mapped(rows, &CollectiveRow::total);
   const TimeUnit unit = unit_of(rows);
   BarChart chart{.title = collectives_title(rows, shares),
                  .unit = fmt::format("mean kernel of a rank ({})", unit.name),

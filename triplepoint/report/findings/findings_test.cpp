@@ -43,10 +43,7 @@ std::vector<std::string> told(const std::vector<spec::Job>& jobs) {
   for (const spec::Job& job : jobs)
     study.rows.push_back(row_on(job));
   label_conditions(study);
-  std::vector<std::string> conditions;
-  for (const StudyRow& row : study.rows)
-    conditions.push_back(row.condition);
-  return conditions;
+  return mapped(study.rows, &StudyRow::condition);
 }
 
 TEST_CASE("equal machines in equal rooms need no words") {
@@ -352,9 +349,7 @@ TEST_CASE("layers that follow the cold are found, with what they gain and what t
   Study study = sample_study();
   CHECK(!any_says(find_findings(study), "Uneven layers help"));
   // The first and the last row that ran, again with cold slots first: one gains, one loses.
-  std::vector<StudyRow> placed;
-  for (const StudyRow& row : study.rows)
-    if (row.metrics) placed.push_back(row);
+  std::vector<StudyRow> placed = kept(study.rows, [](const StudyRow& row) { return row.metrics; });
   placed = {placed.front(), placed.back()};
   *placed.back().metrics->bubble_fraction += 0.05;
   for (StudyRow& row : placed) {

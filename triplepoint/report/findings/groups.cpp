@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/names.h"
 
@@ -78,10 +80,7 @@ void sort_rows(std::vector<const StudyRow*>& rows) {
 }  // namespace
 
 std::vector<const StudyRow*> Group::that_ran() const {
-  std::vector<const StudyRow*> ran;
-  for (const StudyRow* row : rows)
-    if (row->metrics) ran.push_back(row);
-  return ran;
+  return kept(rows, [](const StudyRow* row) { return row->metrics; });
 }
 
 std::string identifier(std::string_view text) {
@@ -126,10 +125,9 @@ std::string layout_label(const StudyRow& row) {
 std::string options_label(const StudyRow& row) {
   const std::string variant = row.has_job ? variant_in_group(row) : "base";
   if (variant == "base") return "";
-  std::string text;
-  for (char c : variant)
-    text += c == '+' ? std::string(" + ") : std::string(1, c);
-  return text;
+  return joined(
+      mapped(variant, [](char c) { return c == '+' ? std::string(" + ") : std::string(1, c); }),
+      "");
 }
 
 std::vector<Group> groups_of(const Study& study) {

@@ -53,8 +53,7 @@ std::vector<Share> shares_of(const Metrics& m) {
     add(m.parts->bubble, "the pipeline's bubble");
     add(m.parts->gaps, m.bubble_fraction ? "gaps between kernels" : "without a kernel");
   }
-  std::ranges::stable_sort(shares,
-                           [](const Share& a, const Share& b) { return a.share > b.share; });
+  std::ranges::stable_sort(shares, std::greater(), &Share::share);
   return shares;
 }
 
@@ -201,9 +200,7 @@ void add_uneven_stages(Findings& findings, const Metrics& m) {
 
 void add_energy(Findings& findings, const run::Run& run, const Metrics& m) {
   if (m.energy_ledger_j.empty()) return;
-  double sum = 0;
-  for (const auto& [use, joules] : m.energy_ledger_j)
-    sum += joules;
+  const double sum = sum_of(m.energy_ledger_j, [](const auto& use) { return use.second; });
   if (sum <= 0) return;
   std::vector<std::pair<double, std::string>> uses;
   uses.reserve(m.energy_ledger_j.size());

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/lists.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 
@@ -139,9 +140,8 @@ DataTable shown_table(const triplepoint::DataTable& all) {
 }
 
 std::string html_table(const DataTable& table, std::string_view caption) {
-  std::vector<bool> numeric;
-  for (std::size_t i = 0; i < table.columns.size(); ++i)
-    numeric.push_back(is_numeric(table, i));
+  const std::vector<bool> numeric =
+      numbered(table.columns.size(), [&](std::size_t i) { return is_numeric(table, i); });
   std::string html =
       fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">",
                   escape(caption)) +

@@ -101,9 +101,8 @@ TEST_CASE("timeline data: spans that overlap in a lane get their own lanes") {
 
 TEST_CASE(
     "timeline data: beyond the limit host spans go first, then the shortest, and it is said") {
-  std::vector<run::Span> spans;
-  for (int64_t i = 0; i < 100; ++i)
-    spans.push_back(span(0, 100 * i, 100 * i + i + 1, i % 2 == 0 ? 0 : 1));
+  const std::vector<run::Span> spans = numbered(
+      100, [](int64_t i) { return span(0, 100 * i, 100 * i + i + 1, i % 2 == 0 ? 0 : 1); });
   const run::Run run = run_of(spans, 1);
   const Json some = timeline_data(run, 60);
   CHECK(some["spans"]["count"] == 50);

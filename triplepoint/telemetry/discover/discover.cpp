@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/table_writer.h"
@@ -156,9 +157,8 @@ class Draft {
     for (const auto& [table, lines] : tables_)
       all += fmt::format("[{}]\n{}\n", table, lines);
     for (const auto& [source, keys] : sources_) {
-      std::string list;
-      for (const std::string& key : keys)
-        list += fmt::format("{}{}", list.empty() ? "" : ", ", toml_text(key));
+      const std::string list = triplepoint::joined(
+          mapped(keys, [](const std::string& key) { return toml_text(key); }), ", ");
       all += fmt::format("[[source]]\nkeys = [{}]\nkind = {}\ncite = {}\n\n", list,
                          toml_text(source.first), toml_text(source.second));
     }

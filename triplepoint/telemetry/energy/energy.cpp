@@ -213,9 +213,8 @@ std::optional<EnergyEstimate> from_power(const Series& power, int64_t period, in
   if (!missing) return std::nullopt;
   const double joules = line.integral(begin, end);
   const double guessed = joules / as_real(end - begin) * as_real(*missing);
-  double in_gaps = 0;
-  for (const Gap& gap : gaps_of(line, period, begin, end))
-    in_gaps += line.integral(gap.begin, gap.end);
+  const double in_gaps = sum_of(gaps_of(line, period, begin, end),
+                                [&](const Gap& gap) { return line.integral(gap.begin, gap.end); });
   return estimate(
       joules, (line.at(begin) + line.at(end)) * in_seconds(period) + std::abs(guessed) + in_gaps);
 }

@@ -157,9 +157,8 @@ TEST_CASE("only the info series carries a job's labels") {
 
 TEST_CASE("jobs of one host have their own GPUs, and what they share is neither's") {
   const auto jobs = [](std::initializer_list<const char*> texts) {
-    std::vector<JobLabels> all;
-    for (const char* const text : texts)
-      all.push_back(parse_job(text).value());
+    const std::vector<JobLabels> all =
+        mapped(texts, [](const char* const text) { return parse_job(text).value(); });
     return exposition(sample_snapshot(), all, {}, {.version = "1"});
   };
   const std::string host = R"(triplepoint_job_info{host="node\"17\"",job_id=)";

@@ -334,7 +334,8 @@ std::vector<Zone> zones_in(const Path& powercap) {
 }
 
 /// All zones of one kind, as one number: the sum over sockets.
-FileNumber sum_of(const std::vector<Zone>& zones, std::string_view beginning, Channel channel) {
+FileNumber sum_of_zones(const std::vector<Zone>& zones, std::string_view beginning,
+                        Channel channel) {
   FileNumber number{.channel = std::move(channel), .unit = 1e-6};
   for (const Zone& zone : zones) {
     if (!zone.name.starts_with(beginning)) continue;
@@ -368,10 +369,11 @@ std::unique_ptr<Sensor> open_rapl(const Path& sysfs) {
   if (!has("package")) kinds[0] = {"core", "cpu_energy_j", "energy of the cores", run::Scope::core};
   for (const Kind& kind : kinds)
     if (has(kind.beginning))
-      sensor->add(sum_of(zones, kind.beginning,
-                         node_channel(kind.signal, kind.scope, run::ReadingKind::counter,
-                                      std::string("rapl ") + kind.beginning, Pace::every_tick)),
-                  kind.what, remedy);
+      sensor->add(
+          sum_of_zones(zones, kind.beginning,
+                       node_channel(kind.signal, kind.scope, run::ReadingKind::counter,
+                                    std::string("rapl ") + kind.beginning, Pace::every_tick)),
+          kind.what, remedy);
   if (zones.empty())
     sensor->add_gap({"energy of the CPU packages",
                      "there is no RAPL in " + (sysfs / "class/powercap").string(),

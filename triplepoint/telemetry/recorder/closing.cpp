@@ -34,9 +34,8 @@ MeanWithInterval mean_with_interval(const std::vector<double>& values) {
   if (values.empty()) return {};
   MeanWithInterval result{.mean = std::accumulate(values.begin(), values.end(), 0.0) / count};
   if (values.size() < 2) return result;
-  double squares = 0;
-  for (double value : values)
-    squares += (value - result.mean) * (value - result.mean);
+  const double squares =
+      sum_of(values, [&](double value) { return (value - result.mean) * (value - result.mean); });
   const size_t freedom = values.size() - 1;
   const double factor = freedom <= t.size() ? t[freedom - 1] : normal;
   result.half_width = factor * std::sqrt(squares / as_real(freedom) / count);
@@ -387,10 +386,8 @@ void close_steps(const Run& head, const std::vector<run::StepRecord>& steps,
                  const run::SeriesLoader& load, RecordingSummary& summary) {
   summary.num_steps = static_cast<int64_t>(steps.size());
   if (steps.empty()) return;
-  std::vector<double> seconds;
-  seconds.reserve(steps.size());
-  for (const run::StepRecord& step : steps)
-    seconds.push_back((step.end - step.begin) / unit::s);
+  std::vector<double> seconds =
+      mapped(steps, [](const run::StepRecord& step) { return (step.end - step.begin) / unit::s; });
   summary.step_time_s = mean_with_interval(seconds);
   const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
   if (summary.step_time_s->mean > 0)

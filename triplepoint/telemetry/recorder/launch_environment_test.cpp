@@ -107,14 +107,12 @@ TEST_CASE("numbers that are none are not believed") {
 }
 
 std::vector<run::Device> four_gpus() {
-  std::vector<run::Device> devices;
-  devices.reserve(4);
-  for (int32_t i = 0; i < 4; ++i)
-    devices.push_back({.index = i,
+  return numbered(4, [](int32_t i) {
+    return run::Device{.index = i,
                        .local = i,
                        .uuid = "GPU-" + std::to_string(i) + "aaa-bbbb",
-                       .pci = "0000:" + std::to_string(i) + "b:00.0"});
-  return devices;
+                       .pci = "0000:" + std::to_string(i) + "b:00.0"};
+  });
 }
 
 TEST_CASE("a rank's GPU is the one that its visible devices name") {

@@ -102,9 +102,7 @@ MarksToRun::Marker& MarksToRun::marker_of(const mark::Event& event,
   while (markers_.size() <= number) {
     const mark::Process& process = processes[markers_.size()];
     Marker marker;
-    int32_t free_rank = 0;
-    for (const Marker& other : markers_)
-      free_rank = std::max(free_rank, other.rank + 1);
+    const int32_t free_rank = most_of(markers_, [](const Marker& other) { return other.rank + 1; });
     marker.rank = process.rank.value_or(free_rank);
     marker.device = device_of_process(process, marker.rank);
     markers_.push_back(std::move(marker));

@@ -49,9 +49,8 @@ std::vector<std::shared_ptr<SensorThread>> SamplerState::adopt(
     std::vector<std::unique_ptr<Sensor>> sensors) {
   std::vector<std::shared_ptr<SensorThread>> adopted;
   for (std::unique_ptr<Sensor>& sensor : sensors) {
-    std::vector<int32_t> index;
-    for (const run::Device& device : sensor->devices())
-      index.push_back(index_of(device));
+    const std::vector<int32_t> index =
+        mapped(sensor->devices(), [this](const run::Device& device) { return index_of(device); });
     const std::string name = name_of(*sensor);
     gaps.insert(gaps.end(), sensor->gaps().begin(), sensor->gaps().end());
     const auto thread =

@@ -359,11 +359,10 @@ struct BlockedNode {
   explicit BlockedNode(int32_t gpus)
       : sampler(sensors(gpus), {.interval = 10 * unit::ms, .probe = Seconds()}) {}
   std::vector<std::unique_ptr<Sensor>> sensors(int32_t gpus) const {
-    std::vector<std::unique_ptr<Sensor>> all;
-    for (int32_t i = 0; i < gpus; ++i)
-      all.push_back(std::make_unique<BlockingSensor>(
-          i == 1 ? blocks : std::make_shared<std::atomic<bool>>(false), i));
-    return all;
+    return numbered(gpus, [&](int32_t i) {
+      return std::make_unique<BlockingSensor>(
+          i == 1 ? blocks : std::make_shared<std::atomic<bool>>(false), i);
+    });
   }
   int64_t count(int32_t channel) {
     sampler.take(samples);

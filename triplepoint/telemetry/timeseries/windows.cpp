@@ -157,9 +157,7 @@ Result<void> Windows::read_emissions(std::string_view text, std::string_view nam
 }
 
 std::vector<const Windows::Window*> Windows::steps_of() const {
-  std::vector<const Window*> all;
-  for (const Window& window : windows_)
-    all.push_back(&window);
+  std::vector<const Window*> all = mapped(windows_, [](const Window& window) { return &window; });
   std::ranges::stable_sort(all, [](const Window* a, const Window* b) {
     return a->begin_ns != b->begin_ns ? a->begin_ns < b->begin_ns : a->end_ns > b->end_ns;
   });

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/trace/kineto/json_scan.h"
 #include "triplepoint/trace/kineto/samples_testing.h"
@@ -498,10 +499,7 @@ std::string launched(size_t which = SIZE_MAX, const std::string& broken = "",
         R"({{"ph":"X","cat":"kernel","name":"gemm","pid":{},"tid":7,{},"args":{{"device":0,"stream":7,"correlation":{}}}}})",
         pid(0), i == which ? broken : fmt::format(R"("ts":{},"dur":80)", at), i));
   }
-  std::string text;
-  for (const std::string& event : events)
-    text += (text.empty() ? "" : ",\n") + event;
-  return text;
+  return triplepoint::joined(events, ",\n");
 }
 
 }  // namespace

@@ -228,9 +228,8 @@ void link_collectives(run::Timeline& timeline, std::vector<CollectiveOp> ops,
   const LaunchIndex launch_of(launches, process);
   const OpIndex op_of(std::move(ops), process);
   TypesWithCollective type_with(timeline);
-  std::vector<bool> may_be;
-  for (const run::SpanType& type : timeline.types)
-    may_be.push_back(may_be_collective(type));
+  const std::vector<bool> may_be =
+      mapped(timeline.types, [](const run::SpanType& type) { return may_be_collective(type); });
   for (size_t i = 0; i < timeline.spans.size() && !op_of.empty(); ++i) {
     run::Span& span = timeline.spans[i];
     if (!may_be[as_size(span.type)]) continue;
