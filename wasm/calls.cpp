@@ -60,13 +60,12 @@ Result<FlagTexts> flag_texts(const Json& request, const char* key) {
   FlagTexts texts;
   const auto found = request.find(key);
   if (found == request.end()) return texts;
-  if (!found->is_object()) return error(fmt::format("\"{}\" is no object of flags and texts", key));
+  if (!found->is_object()) return error("\"{}\" is no object of flags and texts", key);
   for (const auto& [name, value] : found->items()) {
     const Json list = value.is_array() ? value : Json::array({value});
     for (const Json& each : list) {
       if (!each.is_string())
-        return error(
-            fmt::format("{} is {} (flags are texts); give \"{}\"", name, each.dump(), each.dump()));
+        return error("{} is {} (flags are texts); give \"{}\"", name, each.dump(), each.dump());
       texts.emplace_back(name, each.get<std::string>());
     }
   }
@@ -411,7 +410,7 @@ constexpr std::pair<std::string_view, Call> calls[] = {
 
 Result<Json> answer_to(std::string_view name, std::string_view text) {
   const auto found = std::ranges::find(calls, name, &std::pair<std::string_view, Call>::first);
-  if (found == std::end(calls)) return error(fmt::format("\"{}\" is no call of this page", name));
+  if (found == std::end(calls)) return error("\"{}\" is no call of this page", name);
   const Json request = Json::parse(text, nullptr, false);
   if (!request.is_object()) return error("the request is no JSON object");
   return found->second(request);

@@ -83,10 +83,10 @@ Result<void> require_other_file(const Path&, const std::vector<std::string>&) {
 Result<std::string> read_file(const Path& path) {
   const auto found = files().find(name_of(path));
   if (found != files().end()) return found->second;
-  return error(fmt::format(
+  return error(
       "cannot read {} (the page has no file of this name); drop it on the page, or name "
       "one of the library",
-      path.string()));
+      path.string());
 }
 
 Result<void> write_file_atomically(const Path& path, std::string_view content) {
@@ -106,7 +106,7 @@ Result<std::vector<Path>> list_files(const Path& folder, std::string_view extens
     if (extension.empty() || Path(at->first).extension() == extension)
       found.emplace_back(at->first);
   if (!found.empty()) return found;
-  return error(fmt::format("cannot list {} (the page has no such folder)", folder.string()));
+  return error("cannot list {} (the page has no such folder)", folder.string());
 }
 
 // ---- base/installation.h

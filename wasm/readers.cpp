@@ -45,21 +45,21 @@ YamlNode node_of(const Json& json) {
 
 Result<YamlNode> parse_yaml(std::string_view text, std::string_view name) {
   if (text.find('\0') != text.npos)
-    return error(fmt::format("{}: has zero bytes (it is not a text file); try another file", name));
+    return error("{}: has zero bytes (it is not a text file); try another file", name);
   const std::unique_ptr<char, decltype(&std::free)> answer(tpt_parse_yaml(text.data(), text.size()),
                                                            &std::free);
   const Json tree = Json::parse(answer.get());
   if (!tree.contains("error")) return node_of(tree);
   const int line = tree.at("line").get<int>();
-  return error(fmt::format("{}{}: {}", name, line > 0 ? fmt::format(":{}", line) : "",
-                           tree.at("error").get<std::string>()));
+  return error("{}{}: {}", name, line > 0 ? fmt::format(":{}", line) : "",
+               tree.at("error").get<std::string>());
 }
 
 Result<std::vector<Launch>> run_script(const std::string& path, const ScriptWorld&, Seconds) {
   return error(
-      fmt::format("{}: --run-script runs nothing in a browser; triplepoint import {} --run-script "
-                  "on a machine does",
-                  path, path));
+      "{}: --run-script runs nothing in a browser; triplepoint import {} --run-script "
+      "on a machine does",
+      path, path);
 }
 
 }  // namespace formats
@@ -68,9 +68,8 @@ namespace run {
 
 Result<Run> load(const std::string& path) {
   return error(
-      fmt::format("{}: a browser opens no stored run; triplepoint explore {} opens this page with "
-                  "its job",
-                  path, path));
+      "{}: a browser opens no stored run; triplepoint explore {} opens this page with its job",
+      path, path);
 }
 
 }  // namespace run

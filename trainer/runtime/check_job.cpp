@@ -17,9 +17,8 @@ namespace {
 Result<void> divides(const char* size_name, int64_t size, const char* what, int64_t count) {
   if (count % size == 0) return {};
   return error(
-      fmt::format("{} {} is not divisible by {} {} (each rank trains an equal part of "
-                  "it); change one of them",
-                  what, count, size_name, size));
+      "{} {} is not divisible by {} {} (each rank trains an equal part of it); change one of them",
+      what, count, size_name, size);
 }
 
 /// Parts that the formulas of this trainer do not have.
@@ -31,9 +30,9 @@ Result<void> check_architecture(const spec::Model& model) {
   if (model.moe) part = "experts";
   if (part.empty()) return {};
   return error(
-      fmt::format("{} has {} (its training is predicted, but not programmed); train a "
-                  "model of plain attention and MLP layers",
-                  model.name, part));
+      "{} has {} (its training is predicted, but not programmed); train a "
+      "model of plain attention and MLP layers",
+      model.name, part);
 }
 
 }  // namespace
@@ -123,9 +122,9 @@ Result<void> check_shares(const spec::Job& job) {
   const int64_t tokens = workload::share_of_rank(job).tokens;
   if (job.plan.sequence_parallel && tokens % tp != 0)
     return error(
-        fmt::format("{} tokens of a rank's microbatch are not divisible by tensor_parallel_size "
-                    "{} (sequence_parallel cuts them evenly); change one of them",
-                    tokens, tp));
+        "{} tokens of a rank's microbatch are not divisible by tensor_parallel_size "
+        "{} (sequence_parallel cuts them evenly); change one of them",
+        tokens, tp);
   return {};
 }
 
@@ -155,11 +154,11 @@ Result<void> check_memory(const spec::Job& job, int64_t ranks_here, double avail
   const double share = as_real(ranks_here) / as_real(job.world_size());
   const double needed = predicted_bytes(job) * share;
   if (needed <= available) return {};
-  return error(fmt::format(
+  return error(
       "out of memory: {} ranks on this machine need {:.3g} GB and {:.3g} GB are free (weights, "
       "gradients, optimizer states, activations and buffers by the memory model); use a smaller "
       "model or micro_batch_size, shard more, recompute, or --memory-limit 0 to try it anyway",
-      ranks_here, needed / 1e9, available / 1e9));
+      ranks_here, needed / 1e9, available / 1e9);
 }
 
 double available_memory() {

@@ -354,9 +354,9 @@ Result<spec::Job> load(const Options& options) {
   TPT_TRY(check_job(job));
   if (options.ranks > 0 && options.ranks != job.world_size())
     return error(
-        fmt::format("--ranks {} and the job has {} (num_nodes x gpus_per_node of its "
-                    "cluster); start as many as it has, or change the cluster",
-                    options.ranks, job.world_size()));
+        "--ranks {} and the job has {} (num_nodes x gpus_per_node of its "
+        "cluster); start as many as it has, or change the cluster",
+        options.ranks, job.world_size());
   const int64_t here =
       wants_mpi(options) ? launched_ranks_here(job.world_size()) : job.world_size();
   const double limit = TPT_TRY(memory_limit(options));

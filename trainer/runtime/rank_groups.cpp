@@ -25,9 +25,8 @@ Result<void> agree(Communicator& world, const Result<void>& mine, const char* ac
   if (sums[1] > 0) return error("");
   if (!mine) return mine;
   if (world.index() > 0) return error("");
-  return error(
-      fmt::format("{:.0f} ranks could not {} (see their messages); give all ranks the same inputs",
-                  sums[0], act));
+  return error("{:.0f} ranks could not {} (see their messages); give all ranks the same inputs",
+               sums[0], act);
 }
 
 }  // namespace triplepoint::trainer

@@ -35,15 +35,15 @@ Result<std::unique_ptr<TokenSource>> open_text_tokens(const std::string& path,
                                                       const TokenNeeds& needs) {
   if (needs.vocabulary_size < 256)
     return error(
-        fmt::format("{}: a text has 256 different bytes and the model's vocabulary only "
-                    "{} (a token is a byte); try vocabulary_size 256 or more",
-                    path, needs.vocabulary_size));
+        "{}: a text has 256 different bytes and the model's vocabulary only "
+        "{} (a token is a byte); try vocabulary_size 256 or more",
+        path, needs.vocabulary_size);
   std::string text = TPT_TRY(read_file(path));
   if (static_cast<int64_t>(text.size()) <= needs.sequence_length)
     return error(
-        fmt::format("{}: {} bytes are less than one sequence (of {} tokens and the one "
-                    "after); use a longer file or a shorter sequence_length",
-                    path, text.size(), needs.sequence_length));
+        "{}: {} bytes are less than one sequence (of {} tokens and the one "
+        "after); use a longer file or a shorter sequence_length",
+        path, text.size(), needs.sequence_length);
   return std::make_unique<TextTokens>(std::move(text), needs);
 }
 

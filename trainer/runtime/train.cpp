@@ -22,30 +22,29 @@ Result<void> check_positive(const char* flag, double value) {
   const auto stored = static_cast<float>(value);  // as the optimizer has it
   if (std::isfinite(stored) && stored > 0) return {};
   return error(
-      fmt::format("{} {} is no finite number above 0 (the optimizer divides by it or multiplies "
-                  "with it); give one",
-                  flag, value));
+      "{} {} is no finite number above 0 (the optimizer divides by it or multiplies "
+      "with it); give one",
+      flag, value);
 }
 
 Result<void> check_not_negative(const char* flag, double value) {
   if (std::isfinite(static_cast<float>(value)) && value >= 0) return {};
-  return error(fmt::format("{} {} is no finite number from 0 up; give one", flag, value));
+  return error("{} {} is no finite number from 0 up; give one", flag, value);
 }
 
 /// A step multiplies weights by 1 - rate x decay.
 Result<void> check_decay(double rate, double decay) {
   if (rate * decay < 1) return {};
   return error(
-      fmt::format("--weight-decay {} times --lr {} is {:.3g} (each step multiplies weights by 1 "
-                  "minus that, so they would change sign or grow); lower one of them",
-                  decay, rate, rate * decay));
+      "--weight-decay {} times --lr {} is {:.3g} (each step multiplies weights by 1 "
+      "minus that, so they would change sign or grow); lower one of them",
+      decay, rate, rate * decay);
 }
 
 Result<void> check_steps(const char* flag, int64_t steps, int64_t least) {
   constexpr int64_t most = int64_t{1} << 40;
   if (steps >= least && steps <= most) return {};
-  return error(
-      fmt::format("{} {} is not between {} and {}; give another number", flag, steps, least, most));
+  return error("{} {} is not between {} and {}; give another number", flag, steps, least, most);
 }
 
 }  // namespace
@@ -297,9 +296,9 @@ class Rank {
   Result<void> check_finite(const StepResult& result) const {
     if (!diverged_) return {};
     return error(
-        fmt::format("step {}: loss {} and gradient norm {} are not both finite, so the training "
-                    "stops. Likely causes: {}",
-                    result.step + 1, result.loss, result.gradient_norm, likely_cause()));
+        "step {}: loss {} and gradient norm {} are not both finite, so the training "
+        "stops. Likely causes: {}",
+        result.step + 1, result.loss, result.gradient_norm, likely_cause());
   }
 
   std::string likely_cause() const {
@@ -410,9 +409,9 @@ Result<TrainOutcome> train(const spec::Job& job, const TrainSettings& settings, 
                            const OnStep& on_step) {
   if (endpoint.size() != job.world_size())
     return error(
-        fmt::format("{} ranks were started and the job has {} (num_nodes x "
-                    "gpus_per_node); start as many as it has",
-                    endpoint.size(), job.world_size()));
+        "{} ranks were started and the job has {} (num_nodes x "
+        "gpus_per_node); start as many as it has",
+        endpoint.size(), job.world_size());
   TPT_TRY(check_settings(settings));
   const TokenNeeds needs{job.model.sequence_length, job.model.vocabulary_size, settings.seed};
   // The runtime's own talk is on its own group, so that the job's counts stay exact.

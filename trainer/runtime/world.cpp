@@ -50,9 +50,9 @@ Result<TrainOutcome> train_with_mpi(const spec::Job& job, const TrainSettings& s
   const std::unique_ptr<MpiSession> session = TPT_TRY(MpiSession::open());
   if (session->size() != job.world_size())
     return error(
-        fmt::format("{} ranks were started and the job has {} (num_nodes x "
-                    "gpus_per_node of its cluster); start as many as it has",
-                    session->size(), job.world_size()));
+        "{} ranks were started and the job has {} (num_nodes x "
+        "gpus_per_node of its cluster); start as many as it has",
+        session->size(), job.world_size());
   try {
     Endpoint endpoint(session->transport(), ends);
     try {

@@ -77,9 +77,9 @@ Result<std::vector<ThermalSample>> read_wide(const CsvTable& table, const TableC
     all.insert(all.end(), samples.begin(), samples.end());
   if (all.empty())
     return error(
-        fmt::format("{}: no row of temperatures{} (nothing to group GPUs by); leave out "
-                    "--row, or name a config of the table",
-                    table.name(), choice.row ? " of \"" + *choice.row + "\"" : ""));
+        "{}: no row of temperatures{} (nothing to group GPUs by); leave out "
+        "--row, or name a config of the table",
+        table.name(), choice.row ? " of \"" + *choice.row + "\"" : "");
   return all;
 }
 
@@ -152,8 +152,7 @@ Result<std::vector<ThermalSample>> read_thermal_table(const CsvTable& table,
                                                       const TableChoice& choice) {
   const std::vector<size_t> gpus = gpu_columns(table);
   if (!gpus.empty()) return read_wide(table, choice, gpus);
-  return error(
-      fmt::format("{}: no columns gpu0, gpu1, ...; see triplepoint place --help", table.name()));
+  return error("{}: no columns gpu0, gpu1, ...; see triplepoint place --help", table.name());
 }
 
 }  // namespace triplepoint::advise

@@ -97,8 +97,7 @@ Result<void> add_input(const LearnInput& input, const spec::Library& library,
                        calibrate::OwnRuns& own) {
   const std::string& file = input.file;
   if (file.ends_with(".toml") && path_exists(file))
-    return error(
-        fmt::format("{} is a job, of which nothing was measured; name it as --job {}", file, file));
+    return error("{} is a job, of which nothing was measured; name it as --job {}", file, file);
   if (!file.ends_with(".csv")) return add_run(input, library, own);
   const CsvTable table =
       TPT_TRY(CsvTable::parse(TPT_TRY(read_file(file)), file, CsvTable::BadRows::leave_out));

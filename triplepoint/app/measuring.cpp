@@ -122,9 +122,8 @@ Result<run::Run> load_recording(const formats::JobFiles& files, int64_t repeat,
   if (run.steps.empty()) {
     std::vector<std::string> why = run.manifest.notes;
     if (why.empty()) why.emplace_back("the step time is unknown");
-    return error(
-        fmt::format("the training of {} marked no steps ({}); see docs/measure/recording.md and {}",
-                    job.name, fmt::join(why, "; "), files.log().string()));
+    return error("the training of {} marked no steps ({}); see docs/measure/recording.md and {}",
+                 job.name, fmt::join(why, "; "), files.log().string());
   }
   run.manifest.job = job;
   run.manifest.name = job.name;
@@ -146,8 +145,7 @@ Result<std::string> ask(const std::vector<std::string>& command, const Path& ans
   const std::string text = TPT_TRY(read_file(answer));
   fs::remove(answer, ignored);
   if (end.how == GroupEnd::How::exited && end.code == 0) return text;
-  return error(
-      fmt::format("{} failed ({}); see whether Slurm answers sinfo", command[0], last_line(text)));
+  return error("{} failed ({}); see whether Slurm answers sinfo", command[0], last_line(text));
 }
 
 }  // namespace
@@ -198,9 +196,9 @@ Result<std::optional<run::Run>> JobMeasurer::operator()(const spec::Job& job,
   TPT_TRY(require_trainable(job));
   if (formats::stack_of(job) == formats::TrainingStack::unknown)
     return error(
-        fmt::format("no launch script for the stack {} ({}); supported are triplepoint train, "
-                    "Megatron-LM, NeMo and torchtitan",
-                    job.stack.name, job.stack.framework));
+        "no launch script for the stack {} ({}); supported are triplepoint train, "
+        "Megatron-LM, NeMo and torchtitan",
+        job.stack.name, job.stack.framework);
   const formats::JobFiles files = files_of(job, stem);
   const RunTime time = run_time(job, plan_);
   const Seconds limit = time.limit;
@@ -237,9 +235,9 @@ Result<bool> JobMeasurer::run_locally(const formats::JobFiles& files, int64_t re
   if (end.how == GroupEnd::How::stopped || watch_.stopped()) return false;
   if (end.how == GroupEnd::How::timed_out)
     return error(
-        fmt::format("the training was still running after {} and was ended (the time-out); see {}, "
-                    "or give a longer --timeout",
-                    limit_text(limit), files.log().string()));
+        "the training was still running after {} and was ended (the time-out); see {}, "
+        "or give a longer --timeout",
+        limit_text(limit), files.log().string());
   if (end.code != 0)
     return error(failure_sentence(end.code, printed_into(files.log()), files.log()));
   return true;
@@ -261,9 +259,8 @@ Result<bool> JobMeasurer::run_by_slurm(const formats::JobFiles& files, int64_t r
     if (!waits) {
       if (path_exists(files.done(repeat))) return true;
       const std::string word = state ? last_line(*state) : std::string("gone");
-      return error(fmt::format("Slurm's job {} ended as {} ({}); see {}", id,
-                               word.empty() ? "failed" : word,
-                               telling_line(printed_into(files.log())), files.log().string()));
+      return error("Slurm's job {} ended as {} ({}); see {}", id, word.empty() ? "failed" : word,
+                   telling_line(printed_into(files.log())), files.log().string());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }

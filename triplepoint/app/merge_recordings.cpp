@@ -71,8 +71,8 @@ Result<trace_report::TraceReport> merge_recordings(const trace_report::TraceOpti
   trace_report::TraceReport report{.shown = {"nodes"}, .written = {*options.output}};
   const std::vector<Path> files = TPT_TRY(recordings_of(options, report.remarks));
   if (files.empty())
-    return error(fmt::format("{}: no .run file in it; give the folder into which record wrote",
-                             options.files.front()));
+    return error("{}: no .run file in it; give the folder into which record wrote",
+                 options.files.front());
   const run::Merged merged = TPT_TRY(merge_files(files));
   TPT_TRY(run::save(merged.run, *options.output));
   DataTable table{.name = "nodes",

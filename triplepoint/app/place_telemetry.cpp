@@ -29,10 +29,10 @@ Result<void> require_same_size(const spec::Job& job, const std::vector<ThermalSa
   const bool fits = samples.empty() || (locals <= job.cluster.gpus_per_node &&
                                         (nodes == 1 || nodes == job.cluster.num_nodes));
   if (fits) return {};
-  return error(fmt::format(
+  return error(
       "the telemetry is of {} nodes with up to {} GPUs, the job is for {} with {} (its GPUs are "
       "others); give that of one node, or of all of them",
-      nodes, locals, job.cluster.num_nodes, job.cluster.gpus_per_node));
+      nodes, locals, job.cluster.num_nodes, job.cluster.gpus_per_node);
 }
 
 /// The machine that placements are judged on, and how warm its GPUs are.
@@ -73,9 +73,8 @@ Result<std::vector<std::string>> host_names(const spec::Job& job,
   if (!names) return telemetry.hosts;
   std::vector<std::string> hosts = TPT_TRY(split_list(*names));
   if (static_cast<int64_t>(hosts.size()) == job.cluster.num_nodes) return hosts;
-  return error(
-      fmt::format("--hosts names {} nodes, the job has {} (each needs a name); name them all",
-                  hosts.size(), job.cluster.num_nodes));
+  return error("--hosts names {} nodes, the job has {} (each needs a name); name them all",
+               hosts.size(), job.cluster.num_nodes);
 }
 
 }  // namespace
@@ -126,10 +125,10 @@ Result<Telemetry> read_telemetry(const std::vector<std::string>& files,
       all.notes.insert(all.notes.end(), run.manifest.notes.begin(), run.manifest.notes.end());
   }
   if (!files.empty() && all.samples.empty())
-    return error(fmt::format(
+    return error(
         "{}: no GPU was recorded (there is nothing to group); triplepoint doctor says why no "
         "sensor was read",
-        files.front()));
+        files.front());
   return all;
 }
 
@@ -149,11 +148,11 @@ Result<advise::GroupedMachine> group_devices(const std::vector<ThermalSample>& s
       });
   }
   if (!any)
-    return error(fmt::format(
+    return error(
         "{}: no GPU has a reading of {} (GPUs are grouped by one); {}",
         files.empty() ? "the simulated job" : files.front(),
         sign.empty() ? "temperature, clock or throttling" : sign,
-        sign.empty() ? "record it with triplepoint record" : "leave out --by, or name another"));
+        sign.empty() ? "record it with triplepoint record" : "leave out --by, or name another");
   advise::GroupedMachine seen{.devices = advise::mean_samples(samples),
                               .groups = advise::find_thermal_groups(samples, options),
                               .source = "simulated"};
@@ -166,10 +165,10 @@ Result<run::Run> run_at_rest(const spec::Job& job) {
   run::Run run = sim::simulate(job, {.timeline = false});
   if (!run.manifest.fits_memory)
     return error(
-        fmt::format("{} does not fit in memory (there is no step at thermal steady state); "
-                    "triplepoint simulate prints the memory breakdown",
-                    job.name));
-  if (run.shutdown) return error(fmt::format("{}: {}", job.name, run::shutdown_text(run)));
+        "{} does not fit in memory (there is no step at thermal steady state); "
+        "triplepoint simulate prints the memory breakdown",
+        job.name);
+  if (run.shutdown) return error("{}: {}", job.name, run::shutdown_text(run));
   return run;
 }
 

@@ -233,9 +233,8 @@ Result<void> add_trainer_report(run::Run& recording, const std::string& report) 
     if (peak > 0 && ranks > 0) recording.peak_flops = peak / ranks * unit::FLOP / unit::s;
   } catch (const Json::exception& wrong) {
     return error(
-        fmt::format("the trainer's report lacks something ({}); triplepoint-train may be of "
-                    "another version",
-                    wrong.what()));
+        "the trainer's report lacks something ({}); triplepoint-train may be of another version",
+        wrong.what());
   }
   return {};
 }

@@ -112,9 +112,9 @@ Result<std::string> explorer_page() {
   for (const Path& file : {installed, built})
     if (path_exists(file)) return read_file(file);
   return error(
-      fmt::format("the explorer's page is not built (neither {} nor {} exists); run make explore "
-                  "in the source tree",
-                  installed.string(), built.string()));
+      "the explorer's page is not built (neither {} nor {} exists); run make explore "
+      "in the source tree",
+      installed.string(), built.string());
 }
 
 std::string Site::address_of(const Path& path) const {

@@ -162,17 +162,17 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources,
     (trace_report::is_run_file(source) ? recordings : traces).push_back(source);
   if (recordings.size() > 1)
     return error(
-        fmt::format("{} .run files were named (a page shows one); triplepoint compare shows "
-                    "several, a folder of them is a study",
-                    recordings.size()));
+        "{} .run files were named (a page shows one); triplepoint compare shows "
+        "several, a folder of them is a study",
+        recordings.size());
   if (traces.empty() || recordings.empty()) return read_run(sources, options, Log::alone);
   run::Run traced = TPT_TRY(read_run(traces, options, Log::beside_recording));
   run::Run recording = TPT_TRY(run::load(recordings[0]));
   if (!traced.manifest.epoch_unix_ns || !recording.manifest.epoch_unix_ns)
     return error(
-        fmt::format("{}: its times cannot be brought to the traces' (one of them has no wall "
-                    "clock); name only one of them",
-                    recordings[0]));
+        "{}: its times cannot be brought to the traces' (one of them has no wall "
+        "clock); name only one of them",
+        recordings[0]);
   return with_timeline(std::move(recording), std::move(traced));
 }
 
@@ -254,8 +254,8 @@ Result<spec::StudyPlan> read_plan(const spec::Library& library, const Path& file
       runs.push_back(file.parent_path() / "runs" / Path(entry.value("run", "")).filename());
     }
   } catch (const Json::exception& wrong) {
-    return error(fmt::format("{}: not a study of ours ({}); run triplepoint characterize again",
-                             file.string(), wrong.what()));
+    return error("{}: not a study of ours ({}); run triplepoint characterize again", file.string(),
+                 wrong.what());
   }
   return plan;
 }
@@ -265,9 +265,9 @@ Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs
   runs = TPT_TRY(list_files(folder, ".run"));
   if (runs.empty())
     return error(
-        fmt::format("{}: no study and no .run file in it (a report needs either); make them with "
-                    "triplepoint characterize STUDY -o {}",
-                    folder.string(), folder.string()));
+        "{}: no study and no .run file in it (a report needs either); make them with "
+        "triplepoint characterize STUDY -o {}",
+        folder.string(), folder.string());
   spec::StudyPlan plan{
       folder.string(), fmt::format("Runs in {}", folder.filename().string()), "", {}};
   for (const Path& run : runs) {

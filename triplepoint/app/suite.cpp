@@ -28,8 +28,7 @@ Result<spec::Cluster> read_counted_cluster(const spec::Library& library, const s
   cluster.num_nodes = 1;
   if (colon != std::string::npos) cluster.num_nodes = TPT_TRY(parse_count(text.substr(colon + 1)));
   if (cluster.num_nodes >= 1) return cluster;
-  return error(
-      fmt::format("--cluster {} has no nodes (there would be no cluster); write NAME:4", text));
+  return error("--cluster {} has no nodes (there would be no cluster); write NAME:4", text);
 }
 
 /// The suite's job on another cluster.
@@ -92,10 +91,10 @@ Result<void> add_runs(const Watch& watch, const std::string& folder, spec::Study
     plan.jobs.back().job.name = std::move(name);
   }
   if (!files.empty()) return {};
-  return error(fmt::format(
+  return error(
       "{}: no .run file of a job of the suite below it (they are what is scored); record "
       "or simulate into it, with names as in {}-1.run",
-      folder, plan.suite->jobs.front().job.name));
+      folder, plan.suite->jobs.front().job.name);
 }
 
 Result<void> require_different_names(const spec::StudyPlan& plan) {
@@ -103,9 +102,9 @@ Result<void> require_different_names(const spec::StudyPlan& plan) {
   for (const auto& [job, diagnoses] : plan.jobs)
     if (!names.insert(job.name).second)
       return error(
-          fmt::format("two runs are named {} (their files would overwrite each other); name "
-                      "each cluster once, or rename a file of --runs",
-                      job.name));
+          "two runs are named {} (their files would overwrite each other); name "
+          "each cluster once, or rename a file of --runs",
+          job.name);
   return {};
 }
 

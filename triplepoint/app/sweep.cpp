@@ -17,7 +17,7 @@ namespace {
 /// "400 W" as 400 and "W".
 Result<NumberAndRest> parse_amount(std::string_view text) {
   if (const auto amount = split_number(text)) return *amount;
-  return error(fmt::format("\"{}\" is no number with a unit; try 400 W..700 W/50 W", text));
+  return error("\"{}\" is no number with a unit; try 400 W..700 W/50 W", text);
 }
 
 Result<std::vector<std::string>> values_of_range(std::string_view from, std::string_view to,
@@ -27,14 +27,12 @@ Result<std::vector<std::string>> values_of_range(std::string_view from, std::str
   const std::string_view unit_name = high.rest.empty() ? low.rest : high.rest;
   for (const NumberAndRest* each : {&low, &step})
     if (!each->rest.empty() && each->rest != unit_name)
-      return error(
-          fmt::format("{}..{}/{} has two units; write one, as in 400 W..700 W/50 W", from, to, by));
+      return error("{}..{}/{} has two units; write one, as in 400 W..700 W/50 W", from, to, by);
   const double count = (high.number - low.number) / step.number;
   if (!(step.number > 0) || !(count >= 0) || count > as_real(most_values))
     return error(
-        fmt::format("{}..{}/{} is no range of 1 to {} values; the first is the least, and the step "
-                    "is above 0",
-                    from, to, by, most_values));
+        "{}..{}/{} is no range of 1 to {} values; the first is the least, and the step is above 0",
+        from, to, by, most_values);
   constexpr double rounding = 1e-9;
   std::vector<std::string> values;
   for (int i = 0; i <= count + rounding; ++i)
@@ -234,8 +232,8 @@ Result<SweptFlag> parse_swept(std::string_view text) {
   const size_t equals = text.find('=');
   SweptFlag flag;
   if (equals == std::string_view::npos || equals == 0)
-    return error(fmt::format(
-        "--sweep {}: no flag with its values; try power-limit=400 W..700 W/50 W or tp=2|4", text));
+    return error("--sweep {}: no flag with its values; try power-limit=400 W..700 W/50 W or tp=2|4",
+                 text);
   flag.name = std::string(trimmed(text.substr(0, equals)));
   while (flag.name.starts_with('-'))
     flag.name.erase(0, 1);
@@ -250,7 +248,7 @@ Result<SweptFlag> parse_swept(std::string_view text) {
   for (const std::string& value : split(values, '|'))
     flag.values.emplace_back(trimmed(value));
   if (dots != std::string_view::npos)
-    return error(fmt::format("--sweep {}: a range has a step; try {}/STEP", text, text));
+    return error("--sweep {}: a range has a step; try {}/STEP", text, text);
   return flag;
 }
 

@@ -36,8 +36,8 @@ Result<Json> measurement(const Path& folder, const std::optional<Path>& measured
     const GroupEnd end = TPT_TRY(run_in_group({program.string(), "-o", file.string()}, log,
                                               600 * unit::s, [] { return false; }));
     if (end.how != GroupEnd::How::exited || end.code != 0)
-      return error(fmt::format("{} did not end well (code {}); see {}", program.string(), end.code,
-                               log.string()));
+      return error("{} did not end well (code {}); see {}", program.string(), end.code,
+                   log.string());
   }
   return parse_json(TPT_TRY(read_file(file)), file.string());
 }
@@ -48,9 +48,8 @@ Result<Path> find_machine_program() {
   const Path program =
       TPT_TRY(find_trainer(process_environment())).parent_path() / "triplepoint-machine";
   if (path_exists(program)) return program;
-  return error(
-      fmt::format("{} is not there (it is built together with triplepoint-train); make build",
-                  program.string()));
+  return error("{} is not there (it is built together with triplepoint-train); make build",
+               program.string());
 }
 
 answers::Document machine_document(const calibrate::MachineFit& fit, const std::string& folder) {
@@ -65,18 +64,16 @@ answers::Document machine_document(const calibrate::MachineFit& fit, const std::
   for (const calibrate::MachineError& each : fit.errors)
     table.add({each.rows_of, static_cast<int64_t>(each.rows), each.median_pct, each.worst_pct});
   answers::Section section{.id = "errors", .title = "", .tables = {std::move(table)}};
-  section.remarks = {
-      {fmt::format("written to {}: cluster.toml, stack.toml, measured.json, and the "
-                   "study laptop.toml on them",
-                   folder)}};
+  section.remarks = {{fmt::format(
+      "written to {}: cluster.toml, stack.toml, measured.json, and the study laptop.toml on them",
+      folder)}};
   return {.kind = "machine",
           .title = fit.processor,
-          .facts = fmt::format(
-              "{} ranks on {} cores; each has {:.0f} GFLOP/s, streams at {:.1f} GB/s and talks at "
-              "{:.1f} GB/s",
-              cluster.num_gpus(), cluster.shared_cores, gflops,
-              *cluster.gpu.hbm_bandwidth / (unit::GB / unit::s),
-              cluster.scale_up.bandwidth / (unit::GB / unit::s)),
+          .facts = fmt::format("{} ranks on {} cores; each has {:.0f} GFLOP/s, streams at {:.1f} "
+                               "GB/s and talks at {:.1f} GB/s",
+                               cluster.num_gpus(), cluster.shared_cores, gflops,
+                               *cluster.gpu.hbm_bandwidth / (unit::GB / unit::s),
+                               cluster.scale_up.bandwidth / (unit::GB / unit::s)),
           .sections = {std::move(section)},
           .numbers = {{"processor", fit.processor},
                       {"cores", cluster.shared_cores},

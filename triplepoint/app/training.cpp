@@ -107,9 +107,9 @@ Result<Launcher> choose_launcher(const std::string& word, const ProcessEnvironme
   if (word == "threads") return Launcher::threads;
   if (!around.has_program(word))
     return error(
-        fmt::format("{} is not in PATH (it was asked for as the launcher); install it "
-                    "(openmpi-bin, slurm-client), or try --launcher threads",
-                    word));
+        "{} is not in PATH (it was asked for as the launcher); install it "
+        "(openmpi-bin, slurm-client), or try --launcher threads",
+        word);
   return word == "srun" ? Launcher::srun : Launcher::mpirun;
 }
 
@@ -177,9 +177,8 @@ Result<std::vector<Path>> recordings_of_nodes(const Path& output) {
 Result<Path> find_trainer(const ProcessEnvironment& around) {
   if (const auto named = around.variable(trainer_variable)) {
     if (is_program(*named)) return Path(*named);
-    return error(
-        fmt::format("{} is no program ({} names it); unset the variable, or name triplepoint-train",
-                    *named, trainer_variable));
+    return error("{} is no program ({} names it); unset the variable, or name triplepoint-train",
+                 *named, trainer_variable);
   }
   std::error_code problem;
   const Path self = std::filesystem::read_symlink("/proc/self/exe", problem);
@@ -228,8 +227,8 @@ Result<JobFile> JobFile::write(const Path& folder, const std::string& text) {
   constexpr int suffix = 5;  // ".toml"
   const int file = mkstemps(name.data(), suffix);
   if (file < 0)
-    return error(fmt::format("cannot write a job into {} (it is full, or not ours); set TMPDIR",
-                             folder.string()));
+    return error("cannot write a job into {} (it is full, or not ours); set TMPDIR",
+                 folder.string());
   close(file);
   JobFile job{name};
   TPT_TRY(write_file_atomically(name, text));
@@ -295,17 +294,16 @@ void spread_ranks(spec::Job& job, int64_t ranks) {
 
 Result<void> require_measured_step(int64_t warmup, int64_t steps) {
   if (warmup < steps) return {};
-  return error(
-      fmt::format("--warmup {} of {} steps (at least one has to be measured); give 0 to {}", warmup,
-                  steps, steps - 1));
+  return error("--warmup {} of {} steps (at least one has to be measured); give 0 to {}", warmup,
+               steps, steps - 1);
 }
 
 Result<void> require_trainable(const spec::Job& job) {
   if (spec::is_inference(job.task))
     return error(
-        fmt::format("job {}: its task is {} (this command trains); simulate it, or set task to "
-                    "pretrain or lora",
-                    job.name, spec::name_of(job.task)));
+        "job {}: its task is {} (this command trains); simulate it, or set task to "
+        "pretrain or lora",
+        job.name, spec::name_of(job.task));
   std::string problems;
   for (const spec::Diagnosis& diagnosis : spec::diagnose(job)) {
     const bool only_for_predictions = diagnosis.code == spec::DiagnosisCode::unsupported;
@@ -313,7 +311,7 @@ Result<void> require_trainable(const spec::Job& job) {
     problems += (problems.empty() ? "" : "\n  ") + diagnosis.what;
   }
   if (problems.empty()) return {};
-  return error(fmt::format("job {}: {}", job.name, problems));
+  return error("job {}: {}", job.name, problems);
 }
 
 }  // namespace triplepoint::app

@@ -54,8 +54,7 @@ class CsvParser {
 
   Result<void> read_header() {
     if (at_ >= text_.size())
-      return error(
-          fmt::format("{} is empty (a table needs a header); check the file", table_.name_));
+      return error("{} is empty (a table needs a header); check the file", table_.name_);
     for (bool more = true; more;) {
       Cell cell;
       more = TPT_TRY(read_cell(cell));
@@ -81,9 +80,9 @@ class CsvParser {
       more = TPT_TRY(read_cell(table_.cells_.emplace_back()));
     if (count == table_.header_.size()) return {};
     return error(
-        fmt::format("{}:{}: the row has {} cells, the header {} (every row needs all columns); "
-                    "quote cells that contain commas",
-                    table_.name_, begin, count, table_.header_.size()));
+        "{}:{}: the row has {} cells, the header {} (every row needs all columns); "
+        "quote cells that contain commas",
+        table_.name_, begin, count, table_.header_.size());
   }
 
   /// Goes on behind the row; what was read of it is forgotten.
@@ -123,9 +122,9 @@ class CsvParser {
     }
     unclosed_ = true;
     return error(
-        fmt::format("{}:{}: a quote is opened and never closed (the rest of the file would be one "
-                    "cell); close it or double it",
-                    table_.name_, opened));
+        "{}:{}: a quote is opened and never closed (the rest of the file would be one "
+        "cell); close it or double it",
+        table_.name_, opened);
   }
 
   Result<bool> pass_separator() {
@@ -136,9 +135,9 @@ class CsvParser {
     if (text_[at_] == '\n') return ++at_, ++line_, false;
     if (text_[at_ - 1] == '\r') return false;  // line breaks of old Macs
     return error(
-        fmt::format("{}:{}: text follows a closing quote (a quoted cell ends there); "
-                    "double the quotes inside it",
-                    table_.name_, line_));
+        "{}:{}: text follows a closing quote (a quoted cell ends there); "
+        "double the quotes inside it",
+        table_.name_, line_);
   }
 
   CsvTable& table_;
@@ -165,8 +164,8 @@ std::optional<std::size_t> CsvTable::column(std::string_view title) const {
 
 Result<std::size_t> CsvTable::require_column(std::string_view title) const {
   if (const auto found = column(title)) return *found;
-  return error(fmt::format("{} has no column \"{}\" (it is needed); {}", name_, title,
-                           did_you_mean(title, header_)));
+  return error("{} has no column \"{}\" (it is needed); {}", name_, title,
+               did_you_mean(title, header_));
 }
 
 std::string_view CsvTable::at(std::size_t row, std::size_t column) const {
@@ -183,9 +182,9 @@ Result<std::optional<double>> CsvTable::number(std::size_t row, std::size_t colu
   if (problem == std::errc() && end == cell.data() + cell.size() && std::isfinite(number))
     return number;
   return error(
-      fmt::format("{}:{}: \"{}\" in column {} is not a number (one is needed there); "
-                  "write it as in 12.5, or leave the cell empty",
-                  name_, line(row), cell, header_[column]));
+      "{}:{}: \"{}\" in column {} is not a number (one is needed there); "
+      "write it as in 12.5, or leave the cell empty",
+      name_, line(row), cell, header_[column]);
 }
 
 std::size_t CsvTable::line(std::size_t row) const {

@@ -60,8 +60,7 @@ std::string way_out(std::string_view verb, int code) {
 }
 
 tl::unexpected<Error> cannot(const char* verb, const Path& path, int code) {
-  return error(
-      fmt::format("cannot {} {} ({}); {}", verb, path.string(), reason(code), way_out(verb, code)));
+  return error("cannot {} {} ({}); {}", verb, path.string(), reason(code), way_out(verb, code));
 }
 
 constexpr std::size_t most_bytes = std::size_t{1} << 30;
@@ -76,9 +75,9 @@ Result<std::string> read_all(const Descriptor& file, const Path& path) {
     if (count > 0) content.append(block.data(), static_cast<std::size_t>(count));
     if (content.size() > most_bytes)
       return error(
-          fmt::format("{} is larger than 1 GiB (such a file is not read whole); give the "
-                      "file that was meant, or a smaller one",
-                      path.string()));
+          "{} is larger than 1 GiB (such a file is not read whole); give the "
+          "file that was meant, or a smaller one",
+          path.string());
   }
 }
 
@@ -155,9 +154,8 @@ Result<void> require_other_file(const Path& output, const std::vector<std::strin
   for (const std::string& input : inputs)
     if (std::filesystem::equivalent(output, input, failed) && !is_stream(output))
       return error(
-          fmt::format("{} is read and would be written (its content would be lost); name "
-                      "another output",
-                      output.string()));
+          "{} is read and would be written (its content would be lost); name another output",
+          output.string());
   return {};
 }
 
@@ -188,9 +186,9 @@ Result<void> make_folder(const Path& folder) {
   const std::string name = folder.string();
   if (comment_text(name) != name)
     return error(
-        fmt::format("cannot make the folder \"{}\" (its name has a line break or another control "
-                    "character); choose another name",
-                    comment_text(name)));
+        "cannot make the folder \"{}\" (its name has a line break or another control "
+        "character); choose another name",
+        comment_text(name));
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (!problem && !std::filesystem::is_directory(folder, problem))

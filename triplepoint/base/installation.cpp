@@ -39,17 +39,17 @@ Result<Path> data_folder() {
   if (const char* chosen = std::getenv("TRIPLEPOINT_DATA")) {
     if (is_folder(chosen)) return Path(chosen);
     return error(
-        fmt::format("TRIPLEPOINT_DATA names {}, which is not a folder (models and GPUs are "
-                    "described there); unset it or correct it",
-                    chosen));
+        "TRIPLEPOINT_DATA names {}, which is not a folder (models and GPUs are "
+        "described there); unset it or correct it",
+        chosen);
   }
   const Path code = folder_of_code();
   const Path beside = code.parent_path() / installed;
   for (const Path& folder :
        {code / installed, beside, data_of_source_tree(code), Path(TPT_INSTALL_DATA_DIR)})
     if (is_folder(folder)) return folder;
-  return error(fmt::format("no data folder (neither {} nor {} exists); set TRIPLEPOINT_DATA to it",
-                           beside.string(), TPT_INSTALL_DATA_DIR));
+  return error("no data folder (neither {} nor {} exists); set TRIPLEPOINT_DATA to it",
+               beside.string(), TPT_INSTALL_DATA_DIR);
 }
 
 std::string program_version() {

@@ -46,8 +46,8 @@ tl::unexpected<Error> syntax_error(std::string_view text, std::string_view name,
   const auto line = 1 + std::ranges::count(before, '\n');
   const auto line_begins =
       before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-  return error(fmt::format("{}:{}:{}: not valid JSON ({}); correct the text there", name, line,
-                           before.size() - line_begins + 1, complaint(problem.what())));
+  return error("{}:{}:{}: not valid JSON ({}); correct the text there", name, line,
+               before.size() - line_begins + 1, complaint(problem.what()));
 }
 
 /// The keys of the objects around a place in the text.
@@ -74,23 +74,22 @@ class KeysSeen {
 
 Result<Json> parse_json(std::string_view text, std::string_view name) {
   if (is_too_deep(text))
-    return error(fmt::format(
+    return error(
         "{}: more than {} values inside each other (no file of ours is so deep); check the file",
-        name, deepest));
+        name, deepest);
   try {
     KeysSeen keys;
     Json json = Json::parse(text, [&](int, Json::parse_event_t event, Json& parsed) {
       return keys.see(event, parsed);
     });
     if (keys.twice())
-      return error(fmt::format("{}: an object has the key {} twice; remove one of the two", name,
-                               json_text(*keys.twice())));
+      return error("{}: an object has the key {} twice; remove one of the two", name,
+                   json_text(*keys.twice()));
     return json;
   } catch (const Json::parse_error& problem) {
     return syntax_error(text, name, problem);
   } catch (const Json::exception& problem) {
-    return error(
-        fmt::format("{}: not valid JSON ({}); correct the file", name, complaint(problem.what())));
+    return error("{}: not valid JSON ({}); correct the file", name, complaint(problem.what()));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fmt/core.h>
 #include <tl/expected.hpp>
 
 namespace triplepoint {
@@ -22,6 +23,12 @@ using Result = tl::expected<T, Error>;
 
 inline tl::unexpected<Error> error(std::string what) {
   return tl::unexpected<Error>(Error{std::move(what)});
+}
+/// The same of a pattern and what stands in it.
+template <class First, class... Rest>
+tl::unexpected<Error> error(fmt::format_string<First, Rest...> pattern, First&& first,
+                            Rest&&... rest) {
+  return error(fmt::format(pattern, std::forward<First>(first), std::forward<Rest>(rest)...));
 }
 
 /// The value of a Result that has one; nothing for a Result<void>.

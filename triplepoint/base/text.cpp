@@ -171,9 +171,9 @@ Result<int64_t> parse_count(std::string_view text) {
   int64_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem == std::errc::result_out_of_range)
-    return error(fmt::format("{} is too large a number; write at most {}", text, INT64_MAX));
+    return error("{} is too large a number; write at most {}", text, INT64_MAX);
   if (problem != std::errc() || end != text.data() + text.size()) {
-    return error(fmt::format("\"{}\" is not a whole number; write digits only, as in 8", text));
+    return error("\"{}\" is not a whole number; write digits only, as in 8", text);
   }
   return value;
 }

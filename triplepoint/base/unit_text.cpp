@@ -288,19 +288,18 @@ Result<Measured> parse_measured(std::string_view text) {
   const auto split = split_number(text);
   if (!split)
     return error(
-        fmt::format("\"{}\" is not a quantity (it does not begin with a number); "
-                    "write a number and a unit, as in 700 W",
-                    text));
+        "\"{}\" is not a quantity (it does not begin with a number); "
+        "write a number and a unit, as in 700 W",
+        text);
   if (split->rest.empty())
     return error(
-        fmt::format("\"{}\" has no unit (a bare number could be anything); write the unit behind "
-                    "it, as in 700 W",
-                    text));
+        "\"{}\" has no unit (a bare number could be anything); write the unit behind "
+        "it, as in 700 W",
+        text);
   const Measured unit = TPT_TRY(parse_unit(split->rest, text));
   const double value = split->number * unit.in_base_units;
   if (!std::isfinite(value))
-    return error(
-        fmt::format("\"{}\" is too large (it does not fit a double); write a smaller one", text));
+    return error("\"{}\" is too large (it does not fit a double); write a smaller one", text);
   return Measured{value, unit.dim};
 }
 
@@ -308,20 +307,18 @@ Result<double> parse_in_base_units(std::string_view text, Dim expected) {
   const std::string composed = composed_unit(expected);
   const auto split = split_number(text);
   if (!split && expected != Dim{})
-    return error(fmt::format(
-        "\"{}\" is not a quantity (it does not begin with a number); write a number and one of {}",
-        text, readable_units(expected, composed)));
-  if (split && split->rest.empty() && expected != Dim{})
     return error(
-        fmt::format("\"{}\" has no unit ({} could be in any of {}); write one of them behind it",
-                    text, dimension_name(expected), readable_units(expected, composed)));
+        "\"{}\" is not a quantity (it does not begin with a number); write a number and one of {}",
+        text, readable_units(expected, composed));
+  if (split && split->rest.empty() && expected != Dim{})
+    return error("\"{}\" has no unit ({} could be in any of {}); write one of them behind it", text,
+                 dimension_name(expected), readable_units(expected, composed));
   const Measured measured = TPT_TRY(parse_measured(text));
   if (measured.dim != expected)
     return error(
-        fmt::format("\"{}\" is the wrong kind of quantity (it measures {}, not {}); "
-                    "units that fit are {}",
-                    text, dimension_name(measured.dim), dimension_name(expected),
-                    readable_units(expected, composed)));
+        "\"{}\" is the wrong kind of quantity (it measures {}, not {}); units that fit are {}",
+        text, dimension_name(measured.dim), dimension_name(expected),
+        readable_units(expected, composed));
   return measured.in_base_units;
 }
 
@@ -329,20 +326,17 @@ Result<Celsius> parse_celsius(std::string_view text) {
   const auto split = split_number(text);
   if (!split)
     return error(
-        fmt::format("\"{}\" is not a temperature (it does not begin with a number); "
-                    "write it as in 30 C",
-                    text));
+        "\"{}\" is not a temperature (it does not begin with a number); write it as in 30 C", text);
   if (split->rest == "K")
     return error(
-        fmt::format("\"{}\" is a difference of temperatures (kelvins), not a reading; "
-                    "write the reading in C, as in 30 C",
-                    text));
+        "\"{}\" is a difference of temperatures (kelvins), not a reading; "
+        "write the reading in C, as in 30 C",
+        text);
   if (split->rest == "F" || split->rest == "°F" || split->rest == "degF")
     return Celsius((split->number - 32) / 1.8);
   if (split->rest != "C" && split->rest != "°C" && split->rest != "degC")
-    return error(
-        fmt::format("\"{}\" is not a temperature (its unit is neither C nor F); write \"{} C\"",
-                    text, split->number));
+    return error("\"{}\" is not a temperature (its unit is neither C nor F); write \"{} C\"", text,
+                 split->number);
   return Celsius(split->number);
 }
 

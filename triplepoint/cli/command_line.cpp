@@ -84,9 +84,9 @@ class WordReader {
     }
     for (std::size_t i = 0; i < arguments_.size(); ++i)
       if (const Argument& argument = arguments_[i]; argument.required && given_[i] == 0)
-        return error(fmt::format("{} is missing{}{}", argument.names,
-                                 argument.choices.empty() ? "" : "; known are ",
-                                 joined(argument.choices, ", ")));
+        return error("{} is missing{}{}", argument.names,
+                     argument.choices.empty() ? "" : "; known are ",
+                     joined(argument.choices, ", "));
     return {};
   }
 
@@ -119,12 +119,11 @@ class WordReader {
     }
     if (argument == nullptr) return tl::unexpected(unknown_flag(name, arguments_));
     if (is_switch(*argument) && !value) return store_text(*argument, "");
-    if (is_switch(*argument)) return error(fmt::format("{} takes no value", name));
+    if (is_switch(*argument)) return error("{} takes no value", name);
     if (++times_given(*argument) > 1 && !argument->repeats)
-      return error(fmt::format("{} was given twice (it takes one value); keep one of them",
-                               argument->names));
+      return error("{} was given twice (it takes one value); keep one of them", argument->names);
     if (!value && !words_.empty() && flag_named(words_.front()) == nullptr) value = next();
-    if (!value) return error(fmt::format("{0} needs a value: {0} {1}", name, argument->value));
+    if (!value) return error("{0} needs a value: {0} {1}", name, argument->value);
     return store_text(*argument, *value);
   }
 
@@ -165,8 +164,8 @@ Result<void> require_room_for(const std::string& output, bool as_folder) {
   const Path probe = at / fmt::format(".triplepoint-{}", ::getpid());
   if (!failed) std::filesystem::create_directory(probe, failed);
   if (failed)
-    return error(fmt::format("cannot write {} ({}: {}); name another place with -o", output,
-                             at.string(), failed.message()));
+    return error("cannot write {} ({}: {}); name another place with -o", output, at.string(),
+                 failed.message());
   std::filesystem::remove(probe, failed);
   return {};
 }

@@ -58,15 +58,12 @@ Result<std::optional<std::string>> read_token(const std::optional<std::string>& 
   using std::filesystem::perms;
   const perms granted = std::filesystem::status(*file, ignored).permissions();
   if (!ignored && (granted & (perms::others_read | perms::others_write)) != perms::none)
-    return error(
-        fmt::format("{} holds a token that every user can read; chmod 600 {}", *file, *file));
+    return error("{} holds a token that every user can read; chmod 600 {}", *file, *file);
   std::string token = TPT_TRY(read_file(*file));
   token.erase(token.find_last_not_of(" \t\r\n") + 1);
   if (token.empty() || contains(token, '\n'))
-    return error(
-        fmt::format("{} holds no token (one line of text is expected); try openssl rand "
-                    "-hex 16 > {}",
-                    *file, *file));
+    return error("{} holds no token (one line of text is expected); try openssl rand -hex 16 > {}",
+                 *file, *file);
   return std::optional(std::move(token));
 }
 

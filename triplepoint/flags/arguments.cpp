@@ -62,10 +62,9 @@ Result<void> store_choice(const Argument& argument, std::string_view text) {
     return error("the name is empty (is a shell variable not set?); give a name");
   const std::vector<std::string>& choices = argument.choices;
   if (!choices.empty() && std::ranges::find(choices, text) == choices.end())
-    return error(
-        fmt::format("\"{}\" is no choice{}; {}", text,
-                    path_exists(Path(text)) ? " (it is a path; a choice comes before it)" : "",
-                    did_you_mean(text, choices)));
+    return error("\"{}\" is no choice{}; {}", text,
+                 path_exists(Path(text)) ? " (it is a path; a choice comes before it)" : "",
+                 did_you_mean(text, choices));
   return argument.store(text);
 }
 
@@ -74,8 +73,7 @@ Result<void> store_choice(const Argument& argument, std::string_view text) {
 Result<void> store_text(const Argument& argument, std::string_view text) {
   const Result<void> stored = store_choice(argument, text);
   if (stored) return {};
-  return error(fmt::format("{}: {}", argument.names.substr(0, argument.names.find(',')),
-                           stored.error().what));
+  return error("{}: {}", argument.names.substr(0, argument.names.find(',')), stored.error().what);
 }
 
 }  // namespace triplepoint::flags

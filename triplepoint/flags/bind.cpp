@@ -24,7 +24,7 @@ Store into(std::optional<int64_t>& target) {
 Store into(std::optional<uint64_t>& target) {
   return [&target](std::string_view text) -> Result<void> {
     const int64_t value = TPT_TRY(parse_count(text));
-    if (value < 0) return error(fmt::format("{} is negative; use 0 or more", value));
+    if (value < 0) return error("{} is negative; use 0 or more", value);
     target = static_cast<uint64_t>(value);
     return {};
   };

@@ -62,8 +62,8 @@ Store into_words(std::vector<E>& target) {
     for (const std::string& word : TPT_TRY(split_list(text))) {
       const std::optional<E> found = spec::enum_from_name<E>(word);
       if (!found)
-        return error(fmt::format("\"{}\" is no entry of this list; {}", word,
-                                 did_you_mean(word, words_of<E>())));
+        return error("\"{}\" is no entry of this list; {}", word,
+                     did_you_mean(word, words_of<E>()));
       target.push_back(*found);
     }
     return {};

@@ -62,9 +62,9 @@ Result<spec::Model> ModelFlags::model(std::optional<int64_t> sequence_length) co
   model.vocabulary_size = need(vocabulary_, "--vocab-size");
   if (!missing.empty())
     return error(
-        fmt::format("no model was named, and its sizes are incomplete; give {} as well, or "
-                    "--model NAME to take the others from",
-                    fmt::join(missing, ", ")));
+        "no model was named, and its sizes are incomplete; give {} as well, or "
+        "--model NAME to take the others from",
+        fmt::join(missing, ", "));
   model.num_query_groups = groups_.value_or(model.num_attention_heads);
   model.kv_channels =
       kv_channels_.value_or(model.hidden_size / std::max<int64_t>(1, model.num_attention_heads));
@@ -80,19 +80,18 @@ namespace {
 Result<void> check_change(const spec::Model& model, bool layers, bool ffn) {
   if (layers && model.layer_pattern)
     return error(
-        fmt::format("--num-layers: the layers of {0} are of several kinds, one letter each "
-                    "in its layer_pattern; write a model file with base = \"{0}\" and "
-                    "another pattern, and give it to --model",
-                    model.name));
+        "--num-layers: the layers of {0} are of several kinds, one letter each "
+        "in its layer_pattern; write a model file with base = \"{0}\" and "
+        "another pattern, and give it to --model",
+        model.name);
   bool dense = false;
   for (int64_t layer = 0; layer < model.num_layers; ++layer)
     dense = dense || spec::has_dense_mlp(spec::kind_of_layer(model, layer));
   if (ffn && !dense)
     return error(
-        fmt::format("--ffn-hidden-size: no layer of {0} has a dense MLP, all have experts; "
-                    "write a model file with base = \"{0}\" and [model.moe] "
-                    "ffn_hidden_size, and give it to --model",
-                    model.name));
+        "--ffn-hidden-size: no layer of {0} has a dense MLP, all have experts; write a model file "
+        "with base = \"{0}\" and [model.moe] ffn_hidden_size, and give it to --model",
+        model.name);
   return {};
 }
 
@@ -150,7 +149,7 @@ Store into_ratio(std::optional<double>& target, double low, double high, std::st
     const double value = split ? split->number * (is_percent ? 0.01 : 1) : low - 1;
     if ((split && !is_percent && !split->rest.empty() && split->rest != ":1") ||
         !(value >= low && value <= high))
-      return error(fmt::format("\"{}\" is no {}", text, usage));
+      return error("\"{}\" is no {}", text, usage);
     target = value;
     return {};
   };

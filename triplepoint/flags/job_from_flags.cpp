@@ -132,9 +132,9 @@ Result<spec::StatedJob> JobFlags::start(const spec::Library& library) const {
     stated = TPT_TRY(spec::parse_stated_job(library, beginning_, "command line"));
     stated.job.name.clear();
   } else if (const bool model = model_ || sizes_.given(); !model || !cluster_) {
-    return error(fmt::format(
+    return error(
         "no {0} was named (a job needs a model and a cluster); try --{0} {1}, or give a job file",
-        model ? "cluster" : "model", model ? "hgx-h200" : "gpt3-175b"));
+        model ? "cluster" : "model", model ? "hgx-h200" : "gpt3-175b");
   }
   stated.job.origin = "command line";
   TPT_TRY(formats::apply_hints(library, named, stated));
@@ -165,7 +165,7 @@ Result<void> JobFlags::choose_inputs(const spec::Library& library, spec::StatedJ
     return error("no cluster was named (the file gives a model only); try --cluster hgx-h200");
   }
   if (const int64_t nodes = nodes_.value_or(job.cluster.num_nodes); nodes < 1)
-    return error(fmt::format("{} nodes cannot run a job; use --nodes 1 or more", nodes));
+    return error("{} nodes cannot run a job; use --nodes 1 or more", nodes);
   set(job.plan.record_layout, record_layout_);
   if (records_) job.records = TPT_TRY(spec::load_records(library, *records_));
   if (!optimizer_) return {};
@@ -224,9 +224,9 @@ Result<void> JobFlags::set_overlap(spec::Plan& plan) const {
     const std::vector<std::string> known = {"tp", "dp", "pp", "ep", "none"};
     if (std::ranges::find(known, word) == known.end())
       return error(
-          fmt::format("--overlap: \"{}\" is no dimension of parallelism (what is named is "
-                      "hidden behind computing); {}",
-                      word, did_you_mean(word, known)));
+          "--overlap: \"{}\" is no dimension of parallelism (what is named is "
+          "hidden behind computing); {}",
+          word, did_you_mean(word, known));
     plan.overlap_tensor |= word == "tp";
     plan.overlap_gradient |= word == "dp";
     plan.overlap_parameter |= word == "dp";

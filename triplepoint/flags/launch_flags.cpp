@@ -32,7 +32,7 @@ Result<void> LaunchFlags::add_to(formats::ImportHints& hints) const {
   for (const std::string& each : environment_) {
     const std::size_t equals = each.find('=');
     if (equals == 0 || equals == each.npos)
-      return error(fmt::format("--env {} sets nothing; write NAME=VALUE", each));
+      return error("--env {} sets nothing; write NAME=VALUE", each);
     hints.script.variables[each.substr(0, equals)] = each.substr(equals + 1);
   }
   if (run_script_)

@@ -50,14 +50,14 @@ Result<search::Space> SearchFlags::space(const spec::Job& base) const {
   search::Space space(base, reach, TPT_TRY(search::parse_fixed(fix_)));
   if (space.size() > 0) return space;
   if (fix_.empty())
-    return error(fmt::format(
+    return error(
         "no layout splits {} over {} GPUs at batch {} (data parallelism divides the batch, the "
         "others heads and layers); take another number of nodes, or change the batch",
-        base.model.name, base.world_size(), base.plan.global_batch_size));
-  return error(fmt::format(
+        base.model.name, base.world_size(), base.plan.global_batch_size);
+  return error(
       "no plan is left of the space (--fix {} and the sizes of {} on {} GPUs at batch {} "
       "exclude each other); fix less, or change the batch",
-      fix_, base.model.name, base.world_size(), base.plan.global_batch_size));
+      fix_, base.model.name, base.world_size(), base.plan.global_batch_size);
 }
 
 search::Objective SearchFlags::objective(const spec::Job& base, const metrics::BillRates& rates,

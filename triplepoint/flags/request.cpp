@@ -20,7 +20,7 @@ Result<void> store_all(const Arguments& arguments, const FlagTexts& texts) {
     const auto argument = std::ranges::find_if(
         arguments, [&name = name](const Argument& each) { return has_name(each, name); });
     if (argument == arguments.end())
-      return error(fmt::format("{} is no flag of this call; help() of it lists them", name));
+      return error("{} is no flag of this call; help() of it lists them", name);
     TPT_TRY(store_text(*argument, text));
   }
   return {};

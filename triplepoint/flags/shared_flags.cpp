@@ -27,16 +27,15 @@ constexpr int64_t most_threads = 4096;
 Result<int64_t> read_count(std::string_view text, int64_t least, int64_t most) {
   const int64_t count = TPT_TRY(parse_count(text));
   if (count >= least && count <= most) return count;
-  return error(fmt::format("{} is out of range (it counts from {} to {}); give one of these", count,
-                           least, most));
+  return error("{} is out of range (it counts from {} to {}); give one of these", count, least,
+               most);
 }
 
 Result<Seconds> read_time(std::string_view text, Seconds least, Seconds most) {
   const Seconds time = TPT_TRY(parse_quantity<Seconds>(text));
   if (time >= least && time <= most) return time;
-  return error(
-      fmt::format("{} is out of range ({:g} s to {:g} h make sense); give one between them", text,
-                  least / unit::s, most / unit::h));
+  return error("{} is out of range ({:g} s to {:g} h make sense); give one between them", text,
+               least / unit::s, most / unit::h);
 }
 
 Argument ThreadsFlag::argument() {
@@ -50,17 +49,17 @@ int ThreadsFlag::count() const {
 Result<void> require_lasting_faults(const spec::Job& job, std::string_view instead) {
   for (const spec::Fault& fault : job.environment.faults)
     if (!sim::is_lasting(fault))
-      return error(fmt::format("fault {} has a time (a steady state has no time); {}",
-                               spec::to_text(fault), instead));
+      return error("fault {} has a time (a steady state has no time); {}", spec::to_text(fault),
+                   instead);
   return {};
 }
 
 Result<void> require_power(const spec::Job& job, std::string_view what) {
   if (!spec::predicted_without_power(job)) return {};
   return error(
-      fmt::format("{} needs a machine with power and heat (this cluster's ranks share cores); name "
-                  "a cluster of GPUs, or compare layouts with triplepoint characterize laptop",
-                  what));
+      "{} needs a machine with power and heat (this cluster's ranks share cores); name "
+      "a cluster of GPUs, or compare layouts with triplepoint characterize laptop",
+      what);
 }
 
 Result<void> require_plannable(const spec::Job& job, std::string_view what) {
@@ -68,9 +67,9 @@ Result<void> require_plannable(const spec::Job& job, std::string_view what) {
   TPT_TRY(require_power(job, what));
   if (!job.plan.sends || job.plan.sends->microbatches <= 1) return {};
   return error(
-      fmt::format("{} knows no sends of several microbatches (its bounds and slacks are those of "
-                  "single sends); leave out sends.microbatches, and simulate the plan with them",
-                  what));
+      "{} knows no sends of several microbatches (its bounds and slacks are those of "
+      "single sends); leave out sends.microbatches, and simulate the plan with them",
+      what);
 }
 
 Arguments FaultFlags::arguments() {
@@ -99,7 +98,7 @@ Result<double> parse_number(std::string_view text) {
   const auto split = split_number(text);
   if (split && split->rest.empty() && split->number >= 0 && split->number <= most_amount)
     return split->number;
-  return error(fmt::format("\"{}\" is no amount (a number from 0 to 10^18); try 1.2", text));
+  return error("\"{}\" is no amount (a number from 0 to 10^18); try 1.2", text);
 }
 
 }  // namespace
@@ -112,9 +111,8 @@ Result<double> parse_tokens(std::string_view text) {
     if (split && split->rest == letter && split->number > 0 && split->number <= most_amount)
       return scale * split->number;
   return error(
-      fmt::format("\"{}\" is not a number of tokens (M, B and T stand for 10^6, 10^9 and "
-                  "10^12); try 15T",
-                  text));
+      "\"{}\" is not a number of tokens (M, B and T stand for 10^6, 10^9 and 10^12); try 15T",
+      text);
 }
 
 Arguments ScopeFlags::arguments() {
@@ -137,10 +135,8 @@ Arguments ScopeFlags::arguments() {
 Result<double> ScopeFlags::pue(const spec::Environment& site, double usual) const {
   const double pue = pue_ ? *pue_ : site.pue.value_or(usual);
   if (pue >= 1) return pue;
-  return error(
-      fmt::format("--pue {} is below 1 (a building draws what its computers draw, and "
-                  "more); try 1.2",
-                  pue));
+  return error("--pue {} is below 1 (a building draws what its computers draw, and more); try 1.2",
+               pue);
 }
 
 Result<void> ScopeFlags::count_energy(spec::Job& job, double usual_pue) const {
@@ -173,19 +169,18 @@ Result<metrics::SlowGpus> parse_slow_gpus(std::string_view text) {
     else if (key == "start")
       slow.at_start = TPT_TRY(parse_number(value));
     else
-      return error(fmt::format(
-          "\"{}\" is nothing that is known of slow GPUs; {}", key,
-          did_you_mean(
-              key, std::vector<std::string>{"every", "factor", "screen", "interval", "start"})));
+      return error("\"{}\" is nothing that is known of slow GPUs; {}", key,
+                   did_you_mean(key, std::vector<std::string>{"every", "factor", "screen",
+                                                              "interval", "start"}));
   }
   const bool is_valid = slow.every > Seconds() && slow.factor > 1 && slow.screen > Seconds() &&
                         slow.at_start >= 0 && slow.at_start < 1 &&
                         slow.interval.value_or(unit::s) > Seconds();
   if (is_valid) return slow;
-  return error(fmt::format(
+  return error(
       "\"{}\" does not say how often a GPU gets slow, by which factor above 1 and how long a test "
       "takes (rates differ from site to site, so none is assumed); write it as in {}",
-      text, example));
+      text, example);
 }
 
 Arguments BillFlags::arguments() {

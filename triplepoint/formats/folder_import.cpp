@@ -183,17 +183,16 @@ Result<FolderImport> import_folder(const spec::Library& library, const Path& fol
 Result<Imported> import_file(const spec::Library& library, const Path& path, ImportHints hints) {
   const std::string text = TPT_TRY(read_file(path));
   if (text.empty())
-    return error(
-        fmt::format("{}: the file is empty (a job was expected); see triplepoint simulate --help",
-                    path.string()));
+    return error("{}: the file is empty (a job was expected); see triplepoint simulate --help",
+                 path.string());
   FileKind kind = recognize(text);
   if (kind == FileKind::unknown && is_shell_script(path.string())) kind = FileKind::job_script;
   if (kind == FileKind::hf_config) return import_hf_job(library, text, path.string(), hints);
   if (kind == FileKind::unknown)
-    return error(fmt::format(
+    return error(
         "{}: holds no job (its kind is not recognized); give a job.toml, a NeMo YAML, a "
         "Megatron command line, or a config.json with \"model_type\"",
-        path.string()));
+        path.string());
   const bool script = kind == FileKind::megatron_args || kind == FileKind::job_script;
   if (!script) TPT_TRY(refuse_script_words(hints, path.string()));
   if (!hints.job_script && kind == FileKind::nemo_yaml)

@@ -70,17 +70,16 @@ class Reader {
     k_.s.text("model_type");
     const TomlValue* other = family_in(table_.file(), "refused_family", k_.type);
     if (other != nullptr && !k_.s.is_ignored("model_type"))
-      return error(fmt::format("{}model_type '{}': {}; give a decoder's config.json",
-                               k_.s.place("model_type"), k_.type.substr(0, 60),
-                               text_at(*other, "why")));
+      return error("{}model_type '{}': {}; give a decoder's config.json", k_.s.place("model_type"),
+                   k_.type.substr(0, 60), text_at(*other, "why"));
     for (const std::string& name : k_.list("architectures"))
       for (const TomlValue& head : table_.file().find("refused_architecture")->items)
         if (fits_one(words_at(head, "names"), name) && !k_.s.is_ignored("architectures") &&
             !fits_one(words_at(head, "but"), name))
           return error(
-              fmt::format("{}architecture '{}': {}; --ignore architectures reads it as a "
-                          "decoder that predicts the next token",
-                          k_.s.place("architectures"), name.substr(0, 60), text_at(head, "why")));
+              "{}architecture '{}': {}; --ignore architectures reads it as a "
+              "decoder that predicts the next token",
+              k_.s.place("architectures"), name.substr(0, 60), text_at(head, "why"));
     constexpr std::array<std::string_view, 2> one_way{"false", "vision"};  // of pictures alone
     k_.s.one_of("use_bidirectional_attention", one_way);
     if (k_.boolean({"is_causal"}) == false)
@@ -183,11 +182,10 @@ class Reader {
 
   void read_family() {
     if (!k_.knows_family())
-      k_.s.assume(
-          fmt::format("model_type '{}' is in no list of ours: all keys of the file are "
-                      "accounted for, and what they leave unsaid is a Llama's (RMS norms, "
-                      "rotary positions, a gated MLP, no biases)",
-                      k_.type.substr(0, 60)));
+      k_.s.assume(fmt::format(
+          "model_type '{}' is in no list of ours: all keys of the file are accounted for, and what "
+          "they leave unsaid is a Llama's (RMS norms, rotary positions, a gated MLP, no biases)",
+          k_.type.substr(0, 60)));
     Model& m = model();
     m.activation = activation(k_.family_word("activation", Activation::swiglu));
     m.normalization = k_.family_word("normalization", spec::Normalization::rms_norm);
@@ -260,10 +258,9 @@ class Reader {
     m.ffn_hidden_size =
         m.moe && m.moe->ffn_hidden_size > 0 ? m.moe->ffn_hidden_size : 4 * m.hidden_size;
     if (dense)
-      k_.refuse(ffn_key(),
-                fmt::format("no intermediate_size (the width of the feed-forward layers; {} has no "
-                            "known default); add it",
-                            k_.type.empty() ? "the file" : k_.type));
+      k_.refuse(ffn_key(), fmt::format("no intermediate_size (the width of the feed-forward "
+                                       "layers; {} has no known default); add it",
+                                       k_.type.empty() ? "the file" : k_.type));
   }
 
   std::string_view ffn_key() {
@@ -292,10 +289,9 @@ class Reader {
                 "a number of experts that a token passes, but none of all experts "
                 "(num_local_experts, n_routed_experts, num_experts); add it");
     if (experts.value_or(0) > 1 && !width && k_.s.has("first_k_dense_replace"))
-      k_.refuse(
-          "moe_intermediate_size",
-          "no moe_intermediate_size (dense layers come first, and experts have another width); "
-          "add it");
+      k_.refuse("moe_intermediate_size",
+                "no moe_intermediate_size (dense layers come first, and experts have another "
+                "width); add it");
     if (!experts || *experts < 2 || block == false) return;
     if (!topk)
       k_.refuse(
@@ -330,10 +326,9 @@ class Reader {
     k_.s.one_of("zero_expert_type", kinds);
     const double share = as_real(experts) / as_real(experts + idle);
     const int64_t used = std::llround(as_real(topk) * share);
-    k_.s.assume(
-        fmt::format("of {} experts of a token {} compute on average: {} of {} pass it on "
-                    "(zero_expert_num)",
-                    topk, used, idle, experts + idle));
+    k_.s.assume(fmt::format(
+        "of {} experts of a token {} compute on average: {} of {} pass it on (zero_expert_num)",
+        topk, used, idle, experts + idle));
     return std::max<int64_t>(1, used);
   }
 
@@ -570,10 +565,10 @@ Result<NamedModel> read_model(const spec::Library& library, const std::string& n
   if (!is_file) return NamedModel{TPT_TRY(spec::load_model(library, name)), "the model's", {}};
   const std::string text = TPT_TRY(read_file(path));
   if (recognize(text) != FileKind::hf_config)
-    return error(fmt::format(
+    return error(
         "{}: describes no model (it is no config.json with \"model_type\", and its name "
         "does not end in .toml); a file that describes a job is given without --model",
-        path));
+        path);
   ImportedModel read = TPT_TRY(import_hf_config(library, text, path, hints));
   NamedModel named;
   for (const spec::Diagnosis& diagnosis : read.diagnoses) {
@@ -606,8 +601,7 @@ Result<ImportedModel> import_hf_config(const spec::Library& library, const std::
                                        const std::string& path, const ImportHints& hints) {
   const YamlNode whole = TPT_TRY(parse_json_tree(text, path));
   if (whole.kind != YamlNode::Kind::table)
-    return error(
-        fmt::format("{}: not a JSON object (a config.json is one); try another file", path));
+    return error("{}: not a JSON object (a config.json is one); try another file", path);
   return read_tree(library, decoder_part(whole), path, hints);
 }
 
@@ -618,7 +612,7 @@ Result<ImportedModel> import_hf_section(LibraryCache& cache, const YamlNode& tre
   for (const std::string& key : split(section, '.')) {
     part = find_key(*part, key);
     if (part == nullptr)
-      return error(fmt::format("{}: has no {} (the sizes of its model); add it", path, section));
+      return error("{}: has no {} (the sizes of its model); add it", path, section);
   }
   ImportedModel read = TPT_TRY(read_tree(cache.library(), *part, path, hints));
   settle_model(cache, read);

@@ -211,9 +211,9 @@ Result<spec::Job> job_of_run(const std::string& path) {
   run::Run run = TPT_TRY(run::load(path));
   if (!run.manifest.job) {
     return error(
-        fmt::format("{}: the run has no job (it was recorded from a command, or kept the job of "
-                    "another version, as its notes say); give the job's own file",
-                    path));
+        "{}: the run has no job (it was recorded from a command, or kept the job of "
+        "another version, as its notes say); give the job's own file",
+        path);
   }
   return *std::move(run.manifest.job);
 }
@@ -227,9 +227,9 @@ Result<spec::Job> job_of_study(const spec::Library& library, const std::string& 
     names.push_back(entry.job.name);
   }
   const auto close = closest_word(job_name, names);
-  return error(fmt::format("study {0} has no job \"{1}\"; {2}", study_name, job_name,
-                           close ? fmt::format("did you mean \"{}\"?", *close)
-                                 : fmt::format("triplepoint show {} lists them", study_name)));
+  return error("study {0} has no job \"{1}\"; {2}", study_name, job_name,
+               close ? fmt::format("did you mean \"{}\"?", *close)
+                     : fmt::format("triplepoint show {} lists them", study_name));
 }
 
 /// Findings of the file itself: errors end the command, warnings become notes of the job. What
@@ -257,9 +257,9 @@ Result<spec::StatedJob> imported_job(Imported imported) {
 Result<void> refuse_script_words(const ImportHints& hints, const std::string& name) {
   if (!hints.start_a_script()) return {};
   return error(
-      fmt::format("{}: is no launch script, but arguments or variables of one were given; "
-                  "leave -- ARGS and --env out",
-                  name));
+      "{}: is no launch script, but arguments or variables of one were given; "
+      "leave -- ARGS and --env out",
+      name);
 }
 
 Result<void> apply_hints(const spec::Library& library, const ImportHints& hints,

@@ -311,10 +311,9 @@ std::string_view stack_of_time(Settings& s) {
         "checkpoint-num-layers", "data-impl", "deepspeed", "distribute-checkpointed-activations",
         "no-contiguous-buffers-in-local-ddp"})
     if (s.line(old) > 0) {
-      s.assume(
-          fmt::format("stack megatron-apex: --{} is of Megatron-LM before 2023; give --stack "
-                      "for another",
-                      old));
+      s.assume(fmt::format(
+          "stack megatron-apex: --{} is of Megatron-LM before 2023; give --stack for another",
+          old));
       return "megatron-apex";
     }
   return "megatron-core";
@@ -501,9 +500,9 @@ Result<Imported> import_megatron(LibraryCache& cache, const std::string& text,
                                : find_command(text, path, world));
   if (command.words.empty())
     return error(
-        fmt::format("{}: the script ran and launched no training; see what it needs with "
-                    "bash -x, and give it by -- ARGS or --env NAME=VALUE",
-                    path));
+        "{}: the script ran and launched no training; see what it needs with "
+        "bash -x, and give it by -- ARGS or --env NAME=VALUE",
+        path);
   Settings settings(path, "--");
   settings.set_by_flags(hints.by_flags);
   settings.set_ignored(hints.ignored);

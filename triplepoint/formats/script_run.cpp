@@ -146,7 +146,7 @@ class Folder {
     const Path parent = std::filesystem::temp_directory_path(problem);
     std::string name = (parent / "triplepoint-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
-      return error(fmt::format("cannot make a folder like {} (is there room?); free some", name));
+      return error("cannot make a folder like {} (is there room?); free some", name);
     return Folder(name);
   }
   explicit Folder(std::string path) : path_(std::move(path)) {}
@@ -357,9 +357,9 @@ Result<Trial> run_once(const Place& place, const ScriptWorld& world,
   const std::string wrote = read_file(log).value_or("");
   if (wrote.starts_with("bwrap: "))
     return error(
-        fmt::format("--run-script: no sandbox can be made here ({}); allow user namespaces, or "
-                    "write the command that the script launches in a file",
-                    end_of(wrote)));
+        "--run-script: no sandbox can be made here ({}); allow user namespaces, or "
+        "write the command that the script launches in a file",
+        end_of(wrote));
   return Trial{launches_in(TPT_TRY(read_file(own.path() / "launched"))), wrote, *end};
 }
 

@@ -295,8 +295,8 @@ Result<int64_t> Settings::required(std::string_view key, std::string_view instea
   if (const auto value = count(key, 1, largest_dimension)) return *value;
   if (is_by_flags(key)) return 1;  // until the flag's value takes its place
   if (!diagnoses_.empty() && line(key) > 0) return error(diagnoses_.back().what);
-  return error(fmt::format("{}{} is missing (the model's size depends on it); add it{}", place(key),
-                           shown(key), instead));
+  return error("{}{} is missing (the model's size depends on it); add it{}", place(key), shown(key),
+               instead);
 }
 
 std::optional<std::vector<std::string>> Settings::list(std::string_view key) {

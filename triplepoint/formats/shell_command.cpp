@@ -45,15 +45,14 @@ class ScriptReader {
       read_next();
     if (!blocks_.empty() && exit_line_ == 0)
       refuse(fmt::format("no end of what line {} begins", blocks_.back().line));
-    if (!problem_.empty()) return error(fmt::format("{}:{}", name, problem_));
+    if (!problem_.empty()) return error("{}:{}", name, problem_);
     ShellCommand command = TPT_TRY(choose_launch(std::move(launches_), name));
     const bool found = command.is_training() || (!command.words.empty() && passed_over_.empty());
     if (!found && !passed_over_.empty())
-      return error(fmt::format("{}:{} (not read literally); {}", name, passed_over_.front(),
-                               run_it_instead));
+      return error("{}:{} (not read literally); {}", name, passed_over_.front(), run_it_instead);
     if (!found && exit_line_ > 0)
-      return error(fmt::format("{}:{}: the script ends here, before it launches anything; {}", name,
-                               exit_line_, run_it_instead));
+      return error("{}:{}: the script ends here, before it launches anything; {}", name, exit_line_,
+                   run_it_instead);
     if (!found) command = arrays();
     for (const std::string& line : passed_over_)
       command.remarks.push_back(fmt::format("passed over: line {}", line));
@@ -685,15 +684,14 @@ std::string joined_lines(std::string_view text) {
 Result<ShellCommand> find_command(std::string_view text, std::string_view name,
                                   const ScriptWorld& world) {
   if (text.size() > largest_text)
-    return error(
-        fmt::format("{}: larger than 1 MiB (no launch script is); try another file", name));
+    return error("{}: larger than 1 MiB (no launch script is); try another file", name);
   const std::string lines = unmarked(is_argument_file(text) ? joined_lines(text) : text);
   ShellCommand command = TPT_TRY(ScriptReader(lines, world).read(std::string(name)));
   if (command.words.empty())
     return error(
-        fmt::format("{}: has no command with arguments (words that start with --); give a "
-                    "launch script, its command line or a file of arguments",
-                    name));
+        "{}: has no command with arguments (words that start with --); give a "
+        "launch script, its command line or a file of arguments",
+        name);
   return command;
 }
 

@@ -91,17 +91,16 @@ Result<ShellCommand> choose_launch(std::vector<Launch> launches, std::string_vie
       lines.push_back(launch.line > 0 ? fmt::format("line {}", launch.line)
                                       : launch.command.words.front().text);
     return error(
-        fmt::format("{}: {} commands that train are launched ({}), and a job is one; leave one "
-                    "in a copy",
-                    name, chosen.size(), fmt::join(lines, ", ")));
+        "{}: {} commands that train are launched ({}), and a job is one; leave one in a copy", name,
+        chosen.size(), fmt::join(lines, ", "));
   }
   if (chosen.empty()) return ShellCommand();
   Launch& launch = chosen.front();
   if (!launch.doubt.empty())
     return error(
-        fmt::format("{}:{}: the training is launched {} (whether and how often is not known "
-                    "without running the script); {}",
-                    name, launch.line, launch.doubt, run_it_instead));
+        "{}:{}: the training is launched {} (whether and how often is not known "
+        "without running the script); {}",
+        name, launch.line, launch.doubt, run_it_instead);
   return std::move(launch.command);
 }
 

@@ -216,9 +216,8 @@ Result<spec::Model> model_said(LibraryCache& cache, Settings& settings, const Sa
   }
   if (settings.is_by_flags("model")) return TPT_TRY(spec::load_model(cache.library(), "tiny-gpt"));
   if (name.empty())
-    return error(
-        fmt::format("{}: this file of {} names no model; add --model NAME or --model config.json",
-                    settings.file(), text_at(tool, "name")));
+    return error("{}: this file of {} names no model; add --model NAME or --model config.json",
+                 settings.file(), text_at(tool, "name"));
   const std::string known = TPT_TRY(library_name(cache.library(), name));
   if (!known.empty()) {
     settings.assume(fmt::format("the model is the library's {}, after the name {}", known, name));
@@ -227,9 +226,8 @@ Result<spec::Model> model_said(LibraryCache& cache, Settings& settings, const Sa
   std::error_code ignored;
   if (std::filesystem::exists(config_in(name), ignored))
     return TPT_TRY(read_model(cache.library(), name, hints)).model;
-  return error(
-      fmt::format("{}: the model {} is not in the library; give its config.json by --model",
-                  settings.file(), name));
+  return error("{}: the model {} is not in the library; give its config.json by --model",
+               settings.file(), name);
 }
 
 /// The keys that job.toml has, as one; model and cluster take the place of these afterwards.
@@ -416,9 +414,9 @@ Result<std::optional<spec::Model>> model_of_argument_keys(LibraryCache& cache,
     const auto name = in_our_words(rule, key, stated, settings);
     if (!name)
       return error(
-          fmt::format("{}{} takes the model's sizes from another file, {}, which is not read; "
-                      "give them by --model",
-                      settings.place(key), key, stated));
+          "{}{} takes the model's sizes from another file, {}, which is not read; "
+          "give them by --model",
+          settings.place(key), key, stated);
     settings.assume(fmt::format("the model is the library's {}, as {} has it in {}", *name,
                                 text_at(tool, "name"), stated));
     return TPT_TRY(spec::load_model(cache.library(), *name));
@@ -480,9 +478,9 @@ Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
             [&](const Setting& setting) { return setting.key.ends_with("." + key); }) &&
         !arguments.is_by_flags("model"))
       return error(
-          fmt::format("{}: {} is left to the default of a class of {} (_target_), which is not "
-                      "known; write it down, or give the model by --model",
-                      settings.file(), key, text_at(tool, "name")));
+          "{}: {} is left to the default of a class of {} (_target_), which is not "
+          "known; write it down, or give the model by --model",
+          settings.file(), key, text_at(tool, "name"));
   report_unknown_keys(settings, table);
   for (spec::Diagnosis& diagnosis : settings.diagnoses())
     arguments.diagnoses().push_back(std::move(diagnosis));
@@ -518,9 +516,9 @@ Result<Imported> import_tool(LibraryCache& cache, const std::string& text, const
   const std::string reads = tool != nullptr ? text_at(*tool, "reads") : std::string();
   if (reads == "job") return import_job_keys(cache, settings, *tool, tree, hints);
   if (reads == "megatron") return import_argument_keys(cache, settings, *tool, hints);
-  return error(fmt::format("{}: a file of {}, which is not read yet; give instead {}", path,
-                           tool != nullptr ? text_at(*tool, "name") : "another tool",
-                           tool != nullptr ? text_at(*tool, "instead") : "a job.toml"));
+  return error("{}: a file of {}, which is not read yet; give instead {}", path,
+               tool != nullptr ? text_at(*tool, "name") : "another tool",
+               tool != nullptr ? text_at(*tool, "instead") : "a job.toml");
 }
 
 }  // namespace triplepoint::formats

@@ -141,25 +141,23 @@ class TreeBuilder : public YAML::EventHandler {
 
 Result<YamlNode> parse_yaml(std::string_view text, std::string_view name) {
   if (text.size() > largest_text)
-    return error(
-        fmt::format("{}: larger than 4 MiB (no configuration is); try another file", name));
+    return error("{}: larger than 4 MiB (no configuration is); try another file", name);
   // yaml-cpp drops everything after a zero byte without a word.
   if (text.find('\0') != std::string_view::npos)
-    return error(fmt::format("{}: has zero bytes (it is not a text file); try another file", name));
+    return error("{}: has zero bytes (it is not a text file); try another file", name);
   std::istringstream stream{std::string(text)};
   TreeBuilder builder;
   try {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder))
-      return error(fmt::format("{}: holds no YAML document; try another file", name));
+      return error("{}: holds no YAML document; try another file", name);
     return builder.take();
   } catch (const Refused& refused) {
-    return error(fmt::format("{}:{}: {}", name, refused.line, refused.what()));
+    return error("{}:{}: {}", name, refused.line, refused.what());
   } catch (const YAML::Exception& broken) {
-    return error(fmt::format("{}:{}: not YAML ({}); correct the line", name, broken.mark.line + 1,
-                             broken.msg));
+    return error("{}:{}: not YAML ({}); correct the line", name, broken.mark.line + 1, broken.msg);
   } catch (const std::exception& broken) {
-    return error(fmt::format("{}: not YAML ({}); try another file", name, broken.what()));
+    return error("{}: not YAML ({}); try another file", name, broken.what());
   }
 }
 

@@ -46,8 +46,8 @@ Result<Endpoint> endpoint_of(const std::string& listen) {
   const char* end = endpoint.port.data() + endpoint.port.size();
   const auto [stop, problem] = std::from_chars(endpoint.port.data(), end, port);
   if (endpoint.port.empty() || problem != std::errc() || stop != end)
-    return error(fmt::format(
-        "\"{}\" is no address to listen at (ADDRESS:PORT is one); try 127.0.0.1:9400", listen));
+    return error("\"{}\" is no address to listen at (ADDRESS:PORT is one); try 127.0.0.1:9400",
+                 listen);
   if (endpoint.host.empty()) endpoint.host = "0.0.0.0";
   return endpoint;
 }
@@ -68,10 +68,10 @@ Result<void> check_allowed(const HttpOptions& options, bool loopback) {
   if (options.token && options.token->empty())
     return error("the token is empty (it would allow access to all); use a random text");
   if (loopback || options.token || options.allow_everybody) return {};
-  return error(fmt::format(
+  return error(
       "{} can be reached from other machines (what is served there would be open to all of them); "
       "give --token-file or --allow-everybody, or listen at 127.0.0.1",
-      options.listen));
+      options.listen);
 }
 
 /// The port the system gave, and the address as a text.
@@ -321,8 +321,8 @@ Result<int> HttpServer::State::listen() {
   addrinfo* found = nullptr;
   const int problem = getaddrinfo(wanted.host.c_str(), wanted.port.c_str(), &hints, &found);
   if (problem != 0)
-    return error(fmt::format("cannot listen at {} ({}); try 127.0.0.1:9400", options.listen,
-                             gai_strerror(problem)));
+    return error("cannot listen at {} ({}); try 127.0.0.1:9400", options.listen,
+                 gai_strerror(problem));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
   loopback = is_loopback(*found->ai_addr);
   TPT_TRY(check_allowed(options, loopback));
@@ -333,8 +333,7 @@ Result<int> HttpServer::State::listen() {
     return listener;
   const int why = errno;
   if (listener >= 0) ::close(listener);
-  return error(fmt::format("cannot listen at {} ({}); try another port", options.listen,
-                           std::strerror(why)));
+  return error("cannot listen at {} ({}); try another port", options.listen, std::strerror(why));
 }
 
 /// The library closes the listener.
@@ -376,7 +375,7 @@ Result<void> HttpServer::State::start(int listener) {
                             on_connection, this, MHD_OPTION_END);
   if (daemon != nullptr && wake >= 0) return {};
   if (daemon == nullptr) ::close(listener);
-  return error(fmt::format("cannot serve ({}); close some programs", std::strerror(errno)));
+  return error("cannot serve ({}); close some programs", std::strerror(errno));
 }
 
 std::optional<std::string> HttpRequest::header(const std::string& lower_case_name) const {
@@ -415,7 +414,7 @@ Result<void> HttpServer::serve(const std::function<bool()>& wants_stop) {
     if (MHD_get_timeout(state_->daemon, &wait) != MHD_YES) wait = longest_wait.count();
     const auto ms = std::min<MHD_UNSIGNED_LONG_LONG>(wait, longest_wait.count());
     if (::poll(ready.data(), ready.size(), static_cast<int>(ms)) < 0 && errno != EINTR)
-      return error(fmt::format("cannot serve any more ({}); start it again", std::strerror(errno)));
+      return error("cannot serve any more ({}); start it again", std::strerror(errno));
     MHD_run(state_->daemon);
     if (Clock::now() - last_look < longest_wait) continue;
     state_->end_overdue();  // thousands of them are not looked at for every event

@@ -125,9 +125,8 @@ Result<Calibration> calibration_of(const Json& json, const std::string& path) {
     return Calibration(Posterior(priors, std::move(evidence)), power_of(json.at("power")),
                        std::move(room));
   } catch (const Json::exception& problem) {
-    return error(
-        fmt::format("{}: not what this version learns ({}); run triplepoint calibrate again", path,
-                    problem.what()));
+    return error("{}: not what this version learns ({}); run triplepoint calibrate again", path,
+                 problem.what());
   }
 }
 
@@ -143,20 +142,19 @@ Result<Calibration> Calibration::read(const std::string& folder) {
 }
 
 Result<void> Calibration::write(const std::string& folder) const {
-  Json json = {
-      {"schema", schema},
-      {"about",
-       "What triplepoint calibrate learned from runs of one place; --with reads it. learned, "
-       "learned_spread and unexplained are logarithms of factors of time; they follow from the "
-       "runs and priors and are here to be read only; of power, energy and idle, they are what is "
-       "applied, as are the numbers of the room: K on top of inlet and slots, factors of boards' "
-       "thermal resistance, node by node."},
-      {"learned", by_name(posterior_.mean())},
-      {"learned_spread", by_name(posterior_.spreads())},
-      {"unexplained", posterior_.common()},
-      {"power", power_json(power_)},
-      {"runs", Json::array()},
-      {"priors", Json::object()}};
+  Json json = {{"schema", schema},
+               {"about",
+                "What triplepoint calibrate learned from runs of one place; --with reads it. "
+                "learned, learned_spread and unexplained are logarithms of factors of time; they "
+                "follow from the runs and priors and are here to be read only; of power, energy "
+                "and idle, they are what is applied, as are the numbers of the room: K on top of "
+                "inlet and slots, factors of boards' thermal resistance, node by node."},
+               {"learned", by_name(posterior_.mean())},
+               {"learned_spread", by_name(posterior_.spreads())},
+               {"unexplained", posterior_.common()},
+               {"power", power_json(power_)},
+               {"runs", Json::array()},
+               {"priors", Json::object()}};
   Priors priors = posterior_.priors();
   JsonFields fields{json["priors"]};
   visit_fields(fields, priors);

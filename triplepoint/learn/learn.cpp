@@ -230,10 +230,10 @@ Result<Learned> learn_from(const Priors& priors, const std::vector<OwnRun>& runs
   learned.calibration = Calibration(learned.calibration.posterior(), learned.calibration.power(),
                                     learn_room(priors.room, seen));
   if (!learned.runs.empty() || learned.calibration.room()) return learned;
-  return error(fmt::format(
+  return error(
       "nothing is learned (of {}: {}); check the jobs with triplepoint show",
       learned.left_out.empty() ? "temperatures" : learned.left_out[0].first,
-      learned.left_out.empty() ? "the GPU's path of heat is unknown" : learned.left_out[0].second));
+      learned.left_out.empty() ? "the GPU's path of heat is unknown" : learned.left_out[0].second);
 }
 
 }  // namespace triplepoint::learn

@@ -40,10 +40,9 @@ Result<void> check(const Priors& priors, const std::string& file) {
       rest.noise_tails > 0 && rest.coefficient_tails > 0 && rest.surprise > 0)
     return {};
   return error(
-      fmt::format("{}: a spread or a distance is below zero, or noise or tails are not above it "
-                  "(they are standard deviations "
-                  "and degrees of freedom); try the file that came with this version",
-                  file));
+      "{}: a spread or a distance is below zero, or noise or tails are not above it (they are "
+      "standard deviations and degrees of freedom); try the file that came with this version",
+      file);
 }
 
 Result<Priors> load_priors(const spec::Library& library) {

@@ -337,9 +337,9 @@ Reader::~Reader() = default;
 Result<Reader> Reader::watch(const Path& folder) {
   std::error_code problem;
   if (!std::filesystem::is_directory(folder, problem))
-    return error(fmt::format("{}: no folder to read marks from ({}); name the one that {} names",
-                             folder.string(), problem ? problem.message() : "it is not a folder",
-                             folder_variable));
+    return error("{}: no folder to read marks from ({}); name the one that {} names",
+                 folder.string(), problem ? problem.message() : "it is not a folder",
+                 folder_variable);
   auto state = std::make_unique<State>();
   state->folder = folder;
   return Reader(std::move(state));

@@ -136,9 +136,9 @@ Result<Alignment> align(const Run& reference, const Run& other) {
   const auto here = wall_clock_of(reference), there = wall_clock_of(other);
   if (!here || !there)
     return error(
-        fmt::format("{} has no wall clock (it was not recorded, or by something else); "
-                    "merge recordings of triplepoint record",
-                    here ? host_of(other) : host_of(reference)));
+        "{} has no wall clock (it was not recorded, or by something else); "
+        "merge recordings of triplepoint record",
+        here ? host_of(other) : host_of(reference));
   alignment.by = AlignedBy::wall_clock;
   alignment.offset = as_real(there->unix_ns - here->unix_ns) * unit::ns;
   alignment.residual = as_real(here->wander_ns + there->wander_ns) * unit::ns;
@@ -159,9 +159,9 @@ Result<void> require_own_gpus(const std::vector<Run>& recordings) {
       const auto [found, is_new] = owners.try_emplace({host_of(run), device.uuid}, &run);
       if (is_new || found->second == &run) continue;
       return error(
-          fmt::format("recordings {} and {} of {} have the same GPU {} (they are two runs on one "
-                      "node, or the same file twice); give one recording per node",
-                      found->second->manifest.name, run.manifest.name, host_of(run), device.uuid));
+          "recordings {} and {} of {} have the same GPU {} (they are two runs on one "
+          "node, or the same file twice); give one recording per node",
+          found->second->manifest.name, run.manifest.name, host_of(run), device.uuid);
     }
   return {};
 }
@@ -213,11 +213,11 @@ Result<void> require_own_nodes(const std::vector<Run>& recordings,
           here->begin + alignments[j].offset <= there->end + alignments[i].offset &&
           there->begin + alignments[i].offset <= here->end + alignments[j].offset;
       if ((!same_node || !overlap) && !are_equal(a, b)) continue;
-      return error(fmt::format(
+      return error(
           "recordings {} and {} are {} {} (they would be counted as two nodes); give one recording "
           "per node",
           a.manifest.name, b.manifest.name,
-          are_equal(a, b) ? "the same recording, of" : "both of the same time on", host_of(b)));
+          are_equal(a, b) ? "the same recording, of" : "both of the same time on", host_of(b));
     }
   return {};
 }
@@ -237,11 +237,11 @@ Result<void> require_overlap(const std::vector<Run>& recordings,
       end = here, first_to_end = &recordings[i];
   }
   if (last_to_begin == nullptr || begin <= end) return {};
-  return error(fmt::format(
+  return error(
       "recordings {} and {} do not overlap in time (by their clocks, the second one begins {:.1f} "
       "s "
       "after the end of the first one), so they are not of one job; give recordings of one launch",
-      first_to_end->manifest.name, last_to_begin->manifest.name, (begin - end) / unit::s));
+      first_to_end->manifest.name, last_to_begin->manifest.name, (begin - end) / unit::s);
 }
 
 /// How numbers of one recording become numbers of all.
@@ -380,10 +380,9 @@ void add_steps(std::vector<StepRecord>& all, const Run& run, const Numbers& numb
   const bool is_first = all.empty();
   if (is_first) all.resize(run.steps.size());
   if (all.size() != run.steps.size()) {
-    notes.push_back(
-        fmt::format("{} has {} measured steps where others have {}; its steps are not "
-                    "part of the job's",
-                    host_of(run), run.steps.size(), all.size()));
+    notes.push_back(fmt::format(
+        "{} has {} measured steps where others have {}; its steps are not part of the job's",
+        host_of(run), run.steps.size(), all.size()));
     return;
   }
   for (size_t i = 0; i < all.size(); ++i) {

@@ -18,8 +18,7 @@ namespace {
 Result<void> add(std::string_view key, std::string_view word, std::vector<int64_t>& values) {
   values.push_back(parse_count(word).value_or(0));
   if (values.back() >= 1) return {};
-  return error(
-      fmt::format("--fix {}: \"{}\" is no size (it counts something); try {}=8", key, word, key));
+  return error("--fix {}: \"{}\" is no size (it counts something); try {}=8", key, word, key);
 }
 Result<void> add(std::string_view key, std::string_view word,
                  std::vector<std::optional<int64_t>>& values) {
@@ -35,8 +34,8 @@ Result<void> add(std::string_view key, std::string_view word,
 
 Result<void> add(std::string_view key, std::string_view word, std::vector<bool>& values) {
   if (word != "on" && word != "off")
-    return error(fmt::format("--fix {}: \"{}\" is neither yes nor no; try {}=on or {}=off", key,
-                             word, key, key));
+    return error("--fix {}: \"{}\" is neither yes nor no; try {}=on or {}=off", key, word, key,
+                 key);
   values.push_back(word == "on");
   return {};
 }
@@ -47,8 +46,7 @@ Result<void> add(std::string_view key, std::string_view word, std::vector<E>& va
   const std::vector<std::string> known(spec::EnumNames<E>::names.begin(),
                                        spec::EnumNames<E>::names.end());
   if (!value)
-    return error(
-        fmt::format("--fix {}: \"{}\" is not known; {}", key, word, did_you_mean(word, known)));
+    return error("--fix {}: \"{}\" is not known; {}", key, word, did_you_mean(word, known));
   values.push_back(*value);
   return {};
 }
@@ -58,7 +56,7 @@ Result<void> add(std::string_view key, std::string_view word, std::vector<Module
   for (const std::string& module : split(word, '+'))
     TPT_TRY(add(key, module, set));
   if (std::set(set.begin(), set.end()).size() < set.size())
-    return error(fmt::format("--fix {}: \"{}\" names a module twice; name it once", key, word));
+    return error("--fix {}: \"{}\" names a module twice; name it once", key, word);
   sets.push_back(std::move(set));
   return {};
 }
@@ -108,14 +106,11 @@ Result<Fixed> parse_fixed(std::string_view text) {
   for (const auto& [name, value] : assignments(text)) {
     const Key* found = std::ranges::find(keys, name, &Key::name);
     if (found == std::end(keys))
-      return error(
-          fmt::format("--fix: \"{}\" is no choice of a plan; {}", name, did_you_mean(name, known)));
+      return error("--fix: \"{}\" is no choice of a plan; {}", name, did_you_mean(name, known));
     if (!value)
-      return error(
-          fmt::format("--fix {}: no value (nothing would be fixed); write {}=VALUE", name, name));
+      return error("--fix {}: no value (nothing would be fixed); write {}=VALUE", name, name);
     if (!named.insert(name).second)
-      return error(fmt::format(
-          "--fix {0}: given twice (one would be lost); write {0}=A|B for either", name));
+      return error("--fix {0}: given twice (one would be lost); write {0}=A|B for either", name);
     for (const std::string& word : split(*value, '|'))
       TPT_TRY(found->add(fixed, name, word));
   }

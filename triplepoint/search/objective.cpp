@@ -57,8 +57,7 @@ Result<void> parse_power(std::string_view text, search::Limits& limits) {
     const auto* known =
         std::ranges::find(levels, level, [](const auto& each) { return each.first; });
     if (known == std::end(levels))
-      return error(fmt::format(
-          "\"{}\" is not a power limit level; known are gpu, node, cluster, site", level));
+      return error("\"{}\" is not a power limit level; known are gpu, node, cluster, site", level);
     limits.*known->second = TPT_TRY(parse_quantity<Watts>(second.value_or(first)));
   }
   return {};
@@ -68,7 +67,7 @@ Result<Headroom> parse_headroom(std::string_view text) {
   if (text.empty() || text.back() != '%') return Headroom{TPT_TRY(parse_quantity<Bytes>(text)), 0};
   const int64_t percent = TPT_TRY(parse_count(text.substr(0, text.size() - 1)));
   if (percent < 0 || percent > 90)
-    return error(fmt::format("{} % free is no headroom (a plan needs the rest); try 5%", percent));
+    return error("{} % free is no headroom (a plan needs the rest); try 5%", percent);
   return Headroom{Bytes(), as_real(percent) / 100};
 }
 

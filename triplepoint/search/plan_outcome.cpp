@@ -55,22 +55,21 @@ Result<Ranking> require_plans(Ranking ranking, const PlanQuestion& asked) {
         std::ranges::max_element(ranking.refused, [](const Finalist& a, const Finalist& b) {
           return a.power_limit.has_value() < b.power_limit.has_value();
         });
-    return error(fmt::format(
-        "none of the {} best plans keeps within the limits ({}, of {}); raise the limit{}",
-        ranking.refused.size(), nearest->refused, plan_text(*nearest),
-        ranking.refused.size() < most_finalists || nearest->power_limit
-            ? ""
-            : fmt::format(", or search further (a higher --top than {})", asked.top)));
+    return error("none of the {} best plans keeps within the limits ({}, of {}); raise the limit{}",
+                 ranking.refused.size(), nearest->refused, plan_text(*nearest),
+                 ranking.refused.size() < most_finalists || nearest->power_limit
+                     ? ""
+                     : fmt::format(", or search further (a higher --top than {})", asked.top));
   }
   const bool has_headroom = asked.limits.headroom > Bytes();
-  return error(fmt::format(
+  return error(
       "none of {} plans fits in memory (states, activations and buffers of every one are larger "
       "than a GPU's memory{}); use more nodes{}",
       ranking.counts.plans,
       has_headroom ? fmt::format(" less a headroom of {} GiB",
                                  significant(asked.limits.headroom / unit::GiB))
                    : "",
-      has_headroom ? ", or less --memory-headroom where little is missing" : ""));
+      has_headroom ? ", or less --memory-headroom where little is missing" : "");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr Seconds day = 24 * unit::h;
 Result<int64_t> parse_positive(std::string_view text) {
   const int64_t value = TPT_TRY(parse_count(text));
   if (value >= 1) return value;
-  return error(fmt::format("{} is no number of nodes; try 8, 8..512 or 8..64/8", text));
+  return error("{} is no number of nodes; try 8, 8..512 or 8..64/8", text);
 }
 
 std::string machines_text(const Sized& sized) {
@@ -222,16 +222,15 @@ Result<std::vector<int64_t>> parse_nodes(std::string_view text) {
   const int64_t low = TPT_TRY(parse_positive(text.substr(0, dots)));
   const int64_t high = TPT_TRY(parse_positive(text.substr(dots + 2, slash - dots - 2)));
   const int64_t step = slash < text.size() ? TPT_TRY(parse_positive(text.substr(slash + 1))) : 0;
-  if (high < low)
-    return error(fmt::format("{} ends before it begins; the first number is the least", text));
+  if (high < low) return error("{} ends before it begins; the first number is the least", text);
   std::vector<int64_t> nodes;
   for (int64_t n = low; n<high; n = step> 0 ? n + step : 2 * n)
     nodes.push_back(n);
   nodes.push_back(high);
   constexpr size_t most = 64;
   if (nodes.size() > most)
-    return error(fmt::format("{} are {} numbers of nodes, each a search; ask for at most {}", text,
-                             nodes.size(), most));
+    return error("{} are {} numbers of nodes, each a search; ask for at most {}", text,
+                 nodes.size(), most);
   return nodes;
 }
 
@@ -250,7 +249,7 @@ bool keeps(const Sized& sized, const SizeLimits& limits) {
 Result<double> parse_money(std::string_view text) {
   const auto split = split_number(text);
   if (!split || !(split->number > 0))
-    return error(fmt::format("\"{}\" is no amount of money; try 3 MUSD or 250k", text));
+    return error("\"{}\" is no amount of money; try 3 MUSD or 250k", text);
   constexpr std::pair<char, double> factors[] = {{'k', 1e3}, {'M', 1e6}, {'B', 1e9}};
   for (const auto& [letter, factor] : factors)
     if (split->rest.starts_with(letter)) return split->number * factor;
@@ -274,28 +273,27 @@ answers::Document size_answer(std::vector<Sized> all, const SizeLimits& limits,
                       return other.problem.empty() && beats(other, each);
                     });
   const spec::Job& first = all.front().base;
-  return {
-      .kind = "size",
-      .title = fmt::format("{}, batch {}: which machines", first.model.name,
-                           first.plan.global_batch_size),
-      .facts = fmt::format("{} sizes, the best plan on each; energy {} at a PUE of {}; front: "
-                           "nothing takes less time, money, energy and power at once; a GPU "
-                           "hour costs {:.2f} {} on all clusters alike (--gpu-hour-price), a kWh "
-                           "{} (--price-kwh).",
-                           all.size(), metrics::scope_text(all.front().bill.scope),
-                           significant(first.environment.pue.value_or(1)), rates.price_per_gpu_hour,
-                           rates.currency, significant(rates.price_per_kwh)),
-      .verdict = all.size() < asked
-                     ? fmt::format("Interrupted after {} of {} sizes, which concludes nothing; "
-                                   "run it again to its end, or with fewer sizes.",
-                                   all.size(), asked)
-                     : verdict_of(all, limits, rates),
-      .sections = {{.figures = {front_figure(all, rates)}},
-                   {.id = "sizes", .title = "Sizes", .tables = {table_of(all, limits, rates)}}},
-      .numbers = {{"model", first.model.name},
-                  {"global_batch_size", first.plan.global_batch_size},
-                  {"energy_scope", metrics::energy_scopes[as_size(all.front().bill.scope)]},
-                  {"currency", rates.currency}}};
+  return {.kind = "size",
+          .title = fmt::format("{}, batch {}: which machines", first.model.name,
+                               first.plan.global_batch_size),
+          .facts = fmt::format(
+              "{} sizes, the best plan on each; energy {} at a PUE of {}; front: nothing takes "
+              "less time, money, energy and power at once; a GPU hour costs {:.2f} {} on all "
+              "clusters alike (--gpu-hour-price), a kWh {} (--price-kwh).",
+              all.size(), metrics::scope_text(all.front().bill.scope),
+              significant(first.environment.pue.value_or(1)), rates.price_per_gpu_hour,
+              rates.currency, significant(rates.price_per_kwh)),
+          .verdict = all.size() < asked
+                         ? fmt::format("Interrupted after {} of {} sizes, which concludes nothing; "
+                                       "run it again to its end, or with fewer sizes.",
+                                       all.size(), asked)
+                         : verdict_of(all, limits, rates),
+          .sections = {{.figures = {front_figure(all, rates)}},
+                       {.id = "sizes", .title = "Sizes", .tables = {table_of(all, limits, rates)}}},
+          .numbers = {{"model", first.model.name},
+                      {"global_batch_size", first.plan.global_batch_size},
+                      {"energy_scope", metrics::energy_scopes[as_size(all.front().bill.scope)]},
+                      {"currency", rates.currency}}};
 }
 
 }  // namespace triplepoint::search

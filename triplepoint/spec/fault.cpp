@@ -37,8 +37,8 @@ Result<Number> whole_number(std::string_view key, std::string_view text) {
   const bool read = failed == std::errc() && end == text.data() + text.size() && !text.empty();
   // "nan" and "inf" would be read as well.
   if (!read || !std::isfinite(as_real(value)))
-    return error(fmt::format("\"{}\" is no number for {} (a fault is written as in {}); write one",
-                             whole, key, example));
+    return error("\"{}\" is no number for {} (a fault is written as in {}); write one", whole, key,
+                 example);
   return value;
 }
 
@@ -64,8 +64,8 @@ Result<void> read_kind(Fault& fault, FaultKind kind, std::string_view key, std::
 Result<void> read_item(Fault& fault, bool& has_kind, std::string_view item) {
   const size_t equals = item.find('=');
   if (equals == std::string_view::npos)
-    return error(fmt::format("\"{}\" has no value (a fault is written as in {}); write {}=...",
-                             item, example, item));
+    return error("\"{}\" has no value (a fault is written as in {}); write {}=...", item, example,
+                 item);
   const std::string_view key = item.substr(0, equals), value = item.substr(equals + 1);
   if (key == "gpu") fault.gpu = TPT_TRY(whole_number<int64_t>(key, value));
   if (key == "node") fault.node = TPT_TRY(whole_number<int64_t>(key, value));
@@ -75,14 +75,11 @@ Result<void> read_item(Fault& fault, bool& has_kind, std::string_view item) {
   for (const auto& [word, kind] : kind_words) {
     known.emplace_back(word);
     if (key != word) continue;
-    if (has_kind)
-      return error(
-          fmt::format("{} comes second (a fault is of one kind); give another fault", key));
+    if (has_kind) return error("{} comes second (a fault is of one kind); give another fault", key);
     has_kind = true;
     return read_kind(fault, kind, key, value);
   }
-  return error(fmt::format("\"{}\" is nothing that can fail; {}", key,
-                           did_you_mean(std::string(key), known)));
+  return error("\"{}\" is nothing that can fail; {}", key, did_you_mean(std::string(key), known));
 }
 
 Result<void> read_times(Fault& fault, std::string_view text) {
@@ -113,9 +110,9 @@ Result<Fault> parse_fault(std::string_view text) {
   }
   if (!has_kind)
     return error(
-        fmt::format("\"{}\" does not name a failing part (power, fan, inlet, heat_path, link, "
-                    "host or lost); write it as in {}",
-                    text, example));
+        "\"{}\" does not name a failing part (power, fan, inlet, heat_path, link, "
+        "host or lost); write it as in {}",
+        text, example);
   if (at != std::string_view::npos) TPT_TRY(read_times(fault, text.substr(at + 1)));
   return fault;
 }

@@ -10,9 +10,8 @@ namespace triplepoint::spec {
 Result<void> require_training(const Job& job, std::string_view what) {
   if (!is_inference(job.task)) return {};
   return error(
-      fmt::format("{} for training only (the job's task is {}); simulate it, or set task "
-                  "to pretrain or lora",
-                  what, name_of(job.task)));
+      "{} for training only (the job's task is {}); simulate it, or set task to pretrain or lora",
+      what, name_of(job.task));
 }
 
 Result<void> require_valid(const Job& job) {
@@ -22,7 +21,7 @@ Result<void> require_valid(const Job& job) {
     problems += (problems.empty() ? "" : "\n  ") + diagnosis.what;
   }
   if (problems.empty()) return {};
-  return error(fmt::format("job {}: {}", job.name, problems));
+  return error("job {}: {}", job.name, problems);
 }
 
 namespace {

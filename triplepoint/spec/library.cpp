@@ -137,9 +137,9 @@ Result<Path> find_in_folder(const Library& library, const LibraryFolder& in,
     if (instead == nullptr || !instead->is(TomlValue::Kind::text)) return file;
     return folder / (instead->text + ".toml");
   }
-  return error(fmt::format("no {0} \"{1}\" (there is no {2}/{1}.toml in {3}{4}); {5}", in.thing,
-                           name, in.folder, library.root, is_path(name) ? ", and no such file" : "",
-                           TPT_TRY(way_to_name(library, in, name))));
+  return error("no {0} \"{1}\" (there is no {2}/{1}.toml in {3}{4}); {5}", in.thing, name,
+               in.folder, library.root, is_path(name) ? ", and no such file" : "",
+               TPT_TRY(way_to_name(library, in, name)));
 }
 
 template <class T>
@@ -228,17 +228,17 @@ Result<Library> without_source(const Library& library, std::string_view source) 
   const Result<std::string> text = read_file(path);
   if (!text)
     return error(
-        fmt::format("{}: not there (it holds the coefficients fitted without each source); "
-                    "run lab/leave_out.py",
-                    path));
+        "{}: not there (it holds the coefficients fitted without each source); "
+        "run lab/leave_out.py",
+        path);
   const TomlValue root = TPT_TRY(parse_toml(*text, path));
   const TomlValue* overrides = root.find(source);
   if (overrides == nullptr) {
     std::vector<std::string> sources;
     for (const TomlEntry& entry : root.entries)
       if (entry.key != "source") sources.push_back(entry.key);  // where the coefficients are from
-    return error(fmt::format("{}: no source \"{}\" (nothing was fitted without it); {}", path,
-                             source, did_you_mean(source, sources)));
+    return error("{}: no source \"{}\" (nothing was fitted without it); {}", path, source,
+                 did_you_mean(source, sources));
   }
   Library without = library;
   without.overrides = std::make_shared<const TomlValue>(*overrides);

@@ -79,9 +79,9 @@ Result<AxisValue> read_axis_value(const ReadScope& scope, const TomlValue& table
   const TomlValue* label = table.find("label");
   if (!table.is(Kind::table) || label == nullptr || !label->is(Kind::text))
     return error(
-        fmt::format("{}:{}: a value of an axis has no label (jobs are named by it); write "
-                    "{{ label = \"TP8-PP4\", ... }}",
-                    scope.file, table.line));
+        "{}:{}: a value of an axis has no label (jobs are named by it); write "
+        "{{ label = \"TP8-PP4\", ... }}",
+        scope.file, table.line);
   AxisValue value{label->text, {}};
   for (const TomlEntry& entry : table.entries)
     if (entry.key != "label") value.entries.push_back(entry);
@@ -92,10 +92,8 @@ Result<Axis> read_axis(const ReadScope& scope, const TomlValue& table) {
   std::string name;
   const TomlValue* values = table.find("values");
   if (values == nullptr || values->items.empty())
-    return error(
-        fmt::format("{}:{}: an [[axis]] has no values (it would make no job); add "
-                    "values = [ ... ]",
-                    scope.file, table.line));
+    return error("{}:{}: an [[axis]] has no values (it would make no job); add values = [ ... ]",
+                 scope.file, table.line);
   TableReader reader(table, scope.at("axis"));
   reader("name", name, Need::required);
   reader.allow("values");
@@ -178,11 +176,11 @@ class StudyReader {
   void read_score(const TomlEntry& entry, Problems& problems) {
     Result<void> read = read_value(scope_.at("score"), entry.value, study_.score);
     if (read && !is_sane(*study_.score))
-      read = error(fmt::format(
+      read = error(
           "{}:{}: [score] scores nothing, or better as worse (duration and halves are "
           "above 0, repeats at least 1, weights 0 or more and one above, references one "
           "value for each metric); correct them",
-          scope_.file, entry.value.line));
+          scope_.file, entry.value.line);
     if (!read) problems.add(entry.value.line, read.error());
   }
 
@@ -211,8 +209,7 @@ class StudyReader {
     if (const TomlValue* defaults = root.find("defaults")) defaults_ = *defaults;
     const TomlValue* head = root.find("study");
     if (head == nullptr)
-      return error(
-          fmt::format("{}:1: no [study] in the file (it has the title); write one", scope_.file));
+      return error("{}:1: no [study] in the file (it has the title); write one", scope_.file);
     StudyHead read;
     TPT_TRY(read_table(scope_.at("study"), *head, read));
     study_.title = read.title;
@@ -224,9 +221,9 @@ class StudyReader {
   Result<void> include_all(const std::vector<std::string>& names, int line) {
     if (scope_.depth > 8)
       return error(
-          fmt::format("{}:{}: studies include each other too deeply (a study cannot include "
-                      "itself); remove one",
-                      scope_.file, line));
+          "{}:{}: studies include each other too deeply (a study cannot include "
+          "itself); remove one",
+          scope_.file, line);
     for (const std::string& name : names) {
       const StudyPlan other = TPT_TRY(load_study_at(*scope_.library, name, scope_.depth + 1));
       for (const StudyJob& job : other.jobs)
@@ -275,9 +272,8 @@ class StudyReader {
       count *= axis.values.size();
       if (count > most_jobs)
         return error(
-            fmt::format("{}:{}: the grid makes more than {} jobs (that was hardly meant); "
-                        "take values out",
-                        scope_.file, base.line, most_jobs));
+            "{}:{}: the grid makes more than {} jobs (that was hardly meant); take values out",
+            scope_.file, base.line, most_jobs);
     }
     for (std::size_t i = 0; i < count; ++i)
       if (auto added = add(combination(base, axes, i), diagnosis); !added) return added;
@@ -308,9 +304,8 @@ class StudyReader {
     StudyJob entry;
     entry.job = TPT_TRY(read_job(scope_, table));
     if (entry.job.name.empty())
-      return error(
-          fmt::format("{}:{}: a job has no name (its run is stored under it); add name = \"...\"",
-                      scope_.file, table.line));
+      return error("{}:{}: a job has no name (its run is stored under it); add name = \"...\"",
+                   scope_.file, table.line);
     if (declared != nullptr)
       if (auto read = read_value(scope_.at("diagnosis"), *declared, entry.diagnoses); !read)
         return read;
@@ -322,8 +317,7 @@ class StudyReader {
 
   Result<void> names_are_unique() const {
     if (study_.score && study_.jobs.empty())
-      return error(
-          fmt::format("{}: [score] without a job scores nothing; add [[job]]", scope_.file));
+      return error("{}: [score] without a job scores nothing; add [[job]]", scope_.file);
     std::set<std::string> seen;
     for (const StudyJob& entry : study_.jobs) {
       const std::string& name = entry.job.name;
@@ -332,14 +326,14 @@ class StudyReader {
                              "0123456789-_.+") == std::string::npos;
       if (!plain || name.starts_with('.'))
         return error(
-            fmt::format("{}: job name \"{}\" is no file name (its run is stored under it); use "
-                        "letters, digits and - _ . +",
-                        scope_.file, name));
+            "{}: job name \"{}\" is no file name (its run is stored under it); use "
+            "letters, digits and - _ . +",
+            scope_.file, name);
       if (!seen.insert(name).second)
         return error(
-            fmt::format("{}: two jobs are named \"{}\" (their runs would overwrite each other); "
-                        "include the difference in the name, as in name = \"{{model}}_{{layout}}\"",
-                        scope_.file, name));
+            "{}: two jobs are named \"{}\" (their runs would overwrite each other); "
+            "include the difference in the name, as in name = \"{{model}}_{{layout}}\"",
+            scope_.file, name);
     }
     return {};
   }
@@ -367,12 +361,12 @@ Result<StudyPlan> load_study_at(const Library& library, std::string_view name, i
   const bool is_path = name.ends_with(".toml");
   if (!listed && !is_path && path_exists(Path(name)))
     return error(
-        fmt::format("{} is no study (a study is a TOML file with [study] and [[grid]]); write one, "
-                    "or name one of triplepoint show studies",
-                    name));
+        "{} is no study (a study is a TOML file with [study] and [[grid]]); write one, "
+        "or name one of triplepoint show studies",
+        name);
   if (!listed && !is_path)
-    return error(fmt::format("no study \"{0}\" (there is no studies/{0}.toml in {1}); {2}", name,
-                             library.root, did_you_mean(name, known)));
+    return error("no study \"{0}\" (there is no studies/{0}.toml in {1}); {2}", name, library.root,
+                 did_you_mean(name, known));
   const Path path =
       listed ? Path(library.root) / "studies" / (std::string(name) + ".toml") : Path(name);
   scope.file = path.string();

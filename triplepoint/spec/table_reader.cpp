@@ -54,17 +54,17 @@ tl::unexpected<Error> out_of_range(const ReadScope& scope, const TomlValue& valu
   const auto written = [&](double size) {
     return dim == Dim{} ? fmt::format("{:g}", size) : rounded_text(size, dim, 3);
   };
-  return error(fmt::format("{} is {} (a {} here is 0 or between {} and {}); write such a one",
-                           scope.place(value), text, dimension_name(dim), written(range.least),
-                           written(range.most)));
+  return error("{} is {} (a {} here is 0 or between {} and {}); write such a one",
+               scope.place(value), text, dimension_name(dim), written(range.least),
+               written(range.most));
 }
 
 Result<int64_t> read_count(const ReadScope& scope, const TomlValue& value, int64_t largest) {
   if (!value.is(Kind::integer))
     return wrong_kind(scope, value, "it counts something", "write a whole number, as in 8");
   if (value.integer < 0 || value.integer > largest)
-    return error(fmt::format("{} is {} (counts go from 0 to {}); write a number between them",
-                             scope.place(value), value.integer, largest));
+    return error("{} is {} (counts go from 0 to {}); write a number between them",
+                 scope.place(value), value.integer, largest);
   return value.integer;
 }
 
@@ -92,8 +92,8 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, double& 
                       "write a number, as in 0.85");
   out = value.is(Kind::integer) ? as_real(value.integer) : value.number;
   if (!std::isfinite(out) || out < 0)
-    return error(fmt::format("{} is {} (it is finite and not negative); write such a number",
-                             scope.place(value), out));
+    return error("{} is {} (it is finite and not negative); write such a number",
+                 scope.place(value), out);
   if (!holds(range_of({}), out)) return out_of_range(scope, value, fmt::format("{}", out), {});
   return {};
 }
@@ -124,7 +124,7 @@ Result<std::string> quantity_text(const ReadScope& scope, const TomlValue& value
 
 tl::unexpected<Error> at_place(const ReadScope& scope, const TomlValue& value,
                                const Error& problem) {
-  return error(fmt::format("{}: {}", scope.place(value), problem.what));
+  return error("{}: {}", scope.place(value), problem.what);
 }
 
 }  // namespace
@@ -134,8 +134,8 @@ Result<double> read_quantity(const ReadScope& scope, const TomlValue& value, Dim
   const Result<double> parsed = parse_in_base_units(text, dim);
   if (!parsed) return at_place(scope, value, parsed.error());
   if (*parsed < 0 && dim != Dim{.heat = 1})
-    return error(fmt::format("{} is \"{}\" (a {} is not negative); leave the sign out",
-                             scope.place(value), text, dimension_name(dim)));
+    return error("{} is \"{}\" (a {} is not negative); leave the sign out", scope.place(value),
+                 text, dimension_name(dim));
   if (!holds(range_of(dim), *parsed))
     return out_of_range(scope, value, fmt::format("\"{}\"", text), dim);
   return *parsed;
@@ -146,9 +146,8 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, Celsius&
   const Result<Celsius> parsed = parse_celsius(text);
   if (!parsed) return at_place(scope, value, parsed.error());
   if (!(*parsed >= Celsius(coldest) && *parsed <= Celsius(hottest)))
-    return error(
-        fmt::format("{} is \"{}\" (temperatures here lie between {} and {} C); write such a one",
-                    scope.place(value), text, coldest, hottest));
+    return error("{} is \"{}\" (temperatures here lie between {} and {} C); write such a one",
+                 scope.place(value), text, coldest, hottest);
   out = *parsed;
   return {};
 }
@@ -184,7 +183,7 @@ Result<void> Problems::result() const {
   for (const auto& [line, text] : sorted)
     if (lines.size() < most && std::ranges::find(lines, text) == lines.end()) lines.push_back(text);
   if (sorted.size() > most) lines.push_back(fmt::format("({} problems in all)", sorted.size()));
-  return error(fmt::format("{}", fmt::join(lines, "\n")));
+  return error("{}", fmt::join(lines, "\n"));
 }
 
 Error at_line(const ReadScope& scope, const TomlValue& value, const Error& problem) {

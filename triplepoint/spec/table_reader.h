@@ -90,8 +90,7 @@ class Problems {
 
 inline tl::unexpected<Error> wrong_kind(const ReadScope& scope, const TomlValue& value,
                                         std::string_view why, std::string_view way_out) {
-  return error(
-      fmt::format("{} is {} ({}); {}", scope.place(value), describe(value.kind), why, way_out));
+  return error("{} is {} ({}); {}", scope.place(value), describe(value.kind), why, way_out);
 }
 
 Result<void> read_value(const ReadScope&, const TomlValue&, int64_t&);
@@ -191,9 +190,9 @@ Result<T> load_base(const ReadScope& scope, const TomlValue& value, const TomlVa
   ++inner.depth;
   if (inner.depth > 8)
     return error(
-        fmt::format("{}: \"{}\" has too many bases (an entry cannot be its own base); "
-                    "leave `base` out of one of them",
-                    scope.place(value), name.text));
+        "{}: \"{}\" has too many bases (an entry cannot be its own base); "
+        "leave `base` out of one of them",
+        scope.place(value), name.text);
   Result<T> loaded = NamedThing<T>::load(inner, name.text);
   if (!loaded) return tl::unexpected(at_line(scope, name, loaded.error()));
   return loaded;

@@ -124,23 +124,22 @@ TomlValue* TomlValue::find(std::string_view key) {
 }
 
 tl::unexpected<Error> error_at(const std::string& file, int line, const std::string& what) {
-  return error(fmt::format("{}:{}: {}", file, line, what));
+  return error("{}:{}: {}", file, line, what);
 }
 
 namespace {
 
 Result<TomlValue> parse(std::string_view text, const std::string& file) {
   if (const int line = line_of_deep_key(text); line > 0)
-    return error(fmt::format("{}:{}: a key of more than {} parts (no file needs one); remove dots",
-                             file, line, most_key_parts));
+    return error("{}:{}: a key of more than {} parts (no file needs one); remove dots", file, line,
+                 most_key_parts);
   Converter converter{file, std::nullopt};
   TomlValue tree;
   try {  // Debian's library throws; no exception leaves this file
     tree = converter.table(toml::parse(text));
   } catch (const toml::parse_error& problem) {
-    return error(
-        fmt::format("{}:{}: {} (this is not TOML); check the quotes and brackets before it", file,
-                    problem.source().begin.line, problem.description()));
+    return error("{}:{}: {} (this is not TOML); check the quotes and brackets before it", file,
+                 problem.source().begin.line, problem.description());
   }
   if (converter.problem) return tl::unexpected(*converter.problem);
   return tree;

@@ -61,9 +61,9 @@ class ColumnCopy {
     }
     if (!decode(chunk, chunk.data, waiting_))
       return error(
-          fmt::format("a chunk of column \"{} {}\" does not decode (the growing run is "
-                      "damaged); load it as it is",
-                      key.part, key.owner));
+          "a chunk of column \"{} {}\" does not decode (the growing run is "
+          "damaged); load it as it is",
+          key.part, key.owner);
     if (waiting_.size() >= joined_chunk) return flush(writer, key);
     return {};
   }
@@ -144,9 +144,8 @@ Result<Run> replay_journal(const Path& growing, Visitor& visitor) {
     sound = sound && reader.read(block.body, visitor);
   }));
   if (!sound)
-    return error(
-        fmt::format("{} is damaged (a block is not what a recorder writes); load it as it is",
-                    growing.string()));
+    return error("{} is damaged (a block is not what a recorder writes); load it as it is",
+                 growing.string());
   return reader.head();
 }
 
@@ -220,8 +219,8 @@ Result<void> sync_and_rename(const Path& from, const Path& to) {
   int code = synced ? 0 : errno;
   if (synced && ::rename(from.c_str(), to.c_str()) != 0) code = errno;
   if (code == 0) return {};
-  return error(fmt::format("cannot finish {} ({}); free some space or check the folder",
-                           to.string(), std::generic_category().message(code)));
+  return error("cannot finish {} ({}); free some space or check the folder", to.string(),
+               std::generic_category().message(code));
 }
 
 }  // namespace
@@ -232,8 +231,8 @@ Result<void> finish_growing(const Path& growing, const Closing& closing) {
   std::filesystem::remove(target, ignored);
   Result<void> done = write_file(growing, target, closing);
   if (!done)
-    done = error(fmt::format("cannot finish {} ({}); free some space beside it", growing.string(),
-                             done.error().what.substr(0, done.error().what.find(';'))));
+    done = error("cannot finish {} ({}); free some space beside it", growing.string(),
+                 done.error().what.substr(0, done.error().what.find(';')));
   if (done) done = sync_and_rename(target, growing);
   std::filesystem::remove(done ? tail_of(growing) : target, ignored);
   return done;

@@ -50,10 +50,9 @@ uint32_t crc_of(std::string_view header, std::string_view frame) {
 
 tl::unexpected<Error> cannot_write(const Path& path, int code) {
   const bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
-  return error(fmt::format("cannot write {} ({}); {}", path.string(),
-                           std::generic_category().message(code),
-                           full ? "free some space or write to another folder"
-                                : "check the folder, its permissions and the disk"));
+  return error("cannot write {} ({}); {}", path.string(), std::generic_category().message(code),
+               full ? "free some space or write to another folder"
+                    : "check the folder, its permissions and the disk");
 }
 
 std::string file_header(uint64_t run) {
@@ -90,13 +89,12 @@ template <class Read>
 Result<JournalExtent> read_blocks(Read read, const std::string& name, const BlockVisitor& visit) {
   const std::string head(read(file_header_bytes));
   if (head.size() < file_header_bytes || !is_journal(head))
-    return error(fmt::format(
-        "{} is no growing run (it does not begin as one); give a file that record writes", name));
+    return error("{} is no growing run (it does not begin as one); give a file that record writes",
+                 name);
   if (take<uint32_t>(head, 8) > version)
     return error(
-        fmt::format("{} is a growing run of version {} (this program reads up to {}); use a newer "
-                    "triplepoint",
-                    name, take<uint32_t>(head, 8), version));
+        "{} is a growing run of version {} (this program reads up to {}); use a newer triplepoint",
+        name, take<uint32_t>(head, 8), version);
   JournalExtent extent{.run = take<uint64_t>(head, 16), .sound_bytes = file_header_bytes};
   while (true) {
     const std::string header(read(block_header_bytes));
@@ -150,15 +148,15 @@ Result<void> JournalWriter::write_at_end(std::string_view bytes) {
 
 Result<void> JournalWriter::append(uint64_t sequence, std::string_view body) {
   if (body.size() > most_block_bytes)
-    return error(fmt::format("{}: a block of {} bytes is too large; write more often",
-                             path_.string(), body.size()));
+    return error("{}: a block of {} bytes is too large; write more often", path_.string(),
+                 body.size());
   frame_.resize(block_header_bytes + ZSTD_compressBound(body.size()));
   const size_t size = ZSTD_compressCCtx(
       static_cast<ZSTD_CCtx*>(context_.get()), frame_.data() + block_header_bytes,
       frame_.size() - block_header_bytes, body.data(), body.size(), compression_level);
   if (ZSTD_isError(size) != 0)
-    return error(fmt::format("{}: cannot compress ({}); free some memory", path_.string(),
-                             ZSTD_getErrorName(size)));
+    return error("{}: cannot compress ({}); free some memory", path_.string(),
+                 ZSTD_getErrorName(size));
   frame_.resize(block_header_bytes + size);
   frame_.replace(0, block_magic.size(), block_magic);
   put(frame_.data() + 4, static_cast<uint32_t>(size));
@@ -198,8 +196,8 @@ Result<JournalExtent> read_journal(std::string_view bytes, const std::string& na
 Result<JournalExtent> read_journal_file(const Path& path, const BlockVisitor& visit) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file)
-    return error(fmt::format("cannot read {} ({}); check the path", path.string(),
-                             std::generic_category().message(errno)));
+    return error("cannot read {} ({}); check the path", path.string(),
+                 std::generic_category().message(errno));
   std::string buffer;
   const auto read = [&](size_t count) -> std::string_view {
     buffer.resize(count);

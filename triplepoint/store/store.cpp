@@ -32,24 +32,24 @@ uint64_t big_endian(std::string_view bytes) {
 /// byte 28.
 Result<bool> check_header(std::string_view head, uint64_t file_bytes, const std::string& name) {
   if (head.substr(0, sqlite_magic.size()) != sqlite_magic)
-    return error(fmt::format(
+    return error(
         "{} is no run file (it does not begin as one); give a file that simulate or record wrote",
-        name));
+        name);
   if (head.size() < header_bytes)
-    return error(fmt::format("{} is truncated (it ends inside its header); copy it again", name));
+    return error("{} is truncated (it ends inside its header); copy it again", name);
   const uint64_t coded = big_endian(head.substr(16, 2));
   const uint64_t page_bytes = coded == 1 ? 65536 : coded;
   const uint64_t expected = page_bytes * big_endian(head.substr(28, 4));
   if (file_bytes < expected)
-    return error(fmt::format("{} is truncated (it has {} of {} bytes); copy it again", name,
-                             file_bytes, expected));
+    return error("{} is truncated (it has {} of {} bytes); copy it again", name, file_bytes,
+                 expected);
   return true;
 }
 
 Result<Database> open_run(const std::string& path) {
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown))
-    return error(fmt::format("cannot read {} (it is a folder); give a .run file", path));
+    return error("cannot read {} (it is a folder); give a .run file", path);
   std::ifstream file(path, std::ios::binary);
   std::string head(header_bytes, '\0');
   if (!file) TPT_TRY(read_file(path));  // fails as well, and says why

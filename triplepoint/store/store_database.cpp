@@ -58,17 +58,16 @@ Result<bool> create_tables(Database& database, Layout layout) {
 Result<bool> check_format(const Database& database) {
   if (TPT_TRY(database.ask("PRAGMA application_id")) != application_id)
     return error(
-        fmt::format("{} is no run file (it is a SQLite database of another program); give a file "
-                    "that simulate or record wrote",
-                    database.name()));
+        "{} is no run file (it is a SQLite database of another program); give a file "
+        "that simulate or record wrote",
+        database.name());
   const int64_t version = TPT_TRY(database.ask("PRAGMA user_version"));
   if (version > format_version)
-    return error(fmt::format(
-        "{} has format version {} (this program reads up to {}); use a newer triplepoint",
-        database.name(), version, format_version));
+    return error("{} has format version {} (this program reads up to {}); use a newer triplepoint",
+                 database.name(), version, format_version);
   if (version < 1)
-    return error(fmt::format("{} has format version {} (there is none before 1); it is damaged",
-                             database.name(), version));
+    return error("{} has format version {} (there is none before 1); it is damaged",
+                 database.name(), version);
   return true;
 }
 
@@ -84,13 +83,12 @@ constexpr int most_blob_bytes = 64 << 20;
 tl::unexpected<Error> damaged(sqlite3* handle, const std::string& name) {
   const int code = sqlite3_errcode(handle);
   if (code == SQLITE_FULL || code == SQLITE_NOMEM || code == SQLITE_TOOBIG)
-    return error(
-        fmt::format("{}: cannot go on ({}); free some space", name, sqlite3_errmsg(handle)));
+    return error("{}: cannot go on ({}); free some space", name, sqlite3_errmsg(handle));
   if (code == SQLITE_CANTOPEN || code == SQLITE_PERM || code == SQLITE_AUTH)
-    return error(fmt::format("cannot read {} ({}); check the path and its permissions", name,
-                             sqlite3_errmsg(handle)));
-  return error(fmt::format("{} is damaged or no run file ({}); try the copy it was made from", name,
-                           sqlite3_errmsg(handle)));
+    return error("cannot read {} ({}); check the path and its permissions", name,
+                 sqlite3_errmsg(handle));
+  return error("{} is damaged or no run file ({}); try the copy it was made from", name,
+               sqlite3_errmsg(handle));
 }
 
 tl::unexpected<Error> damaged(sqlite3_stmt* statement) {
@@ -249,7 +247,7 @@ Result<Database> Database::from_bytes(std::string_view bytes, const std::string&
     return damaged(database.handle_, name);
   // SQLite takes the copy over and frees it, also when it refuses it.
   auto* copy = static_cast<unsigned char*>(sqlite3_malloc64(bytes.size()));
-  if (copy == nullptr) return error(fmt::format("{}: no memory for {} bytes", name, bytes.size()));
+  if (copy == nullptr) return error("{}: no memory for {} bytes", name, bytes.size());
   std::memcpy(copy, bytes.data(), bytes.size());
   const auto size = static_cast<sqlite3_int64>(bytes.size());
   constexpr unsigned flags = SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY;

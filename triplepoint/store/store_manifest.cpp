@@ -70,9 +70,9 @@ Result<Enum> named(const std::array<Enum, N>& candidates, const std::string& nam
                    const std::string& file) {
   for (Enum candidate : candidates)
     if (name_of(candidate) == name) return candidate;
-  return error(fmt::format(
+  return error(
       "{}: \"{}\" is not an origin or fidelity of a run (of this version); use a newer triplepoint",
-      file, name));
+      file, name);
 }
 
 /// A job of another version may not be readable; the rest of the run still is.

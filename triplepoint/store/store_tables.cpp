@@ -10,8 +10,7 @@
 namespace triplepoint::run {
 
 tl::unexpected<Error> damaged(const Database& database, std::string_view why) {
-  return error(
-      fmt::format("{} is damaged ({}); try the copy it was made from", database.name(), why));
+  return error("{} is damaged ({}); try the copy it was made from", database.name(), why);
 }
 
 Result<std::set<std::string>> columns_of(const Database& database, const char* table) {
@@ -282,9 +281,9 @@ Result<std::vector<Number>> ColumnReader::read(const ColumnKey& key) {
     select_.bind(id);
     const bool found = TPT_TRY(select_.next());
     if (!found || !decode(header_of(select_), select_.blob(3), values))
-      return error(fmt::format(
+      return error(
           "{} is damaged (a chunk of column \"{}\" does not decode); try the copy it was made from",
-          file_, text_of(key)));
+          file_, text_of(key));
   }
   return values;
 }

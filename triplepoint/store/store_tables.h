@@ -73,9 +73,9 @@ class ColumnReader {
 
 inline tl::unexpected<Error> bad_column(std::string_view part, const char* name) {
   return error(
-      fmt::format("the run file is damaged (column \"{} {}\" does not fit to the others); try the "
-                  "copy it was made from",
-                  part, name));
+      "the run file is damaged (column \"{} {}\" does not fit to the others); try the "
+      "copy it was made from",
+      part, name);
 }
 
 /// Writes one column per field.

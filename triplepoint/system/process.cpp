@@ -112,8 +112,8 @@ Result<pid_t> spawn(const SpawnPlan& plan) {
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (code == 0) return id;
-  return error(fmt::format("cannot run {} ({}); check its name and PATH", words[0],
-                           std::generic_category().message(code)));
+  return error("cannot run {} ({}); check its name and PATH", words[0],
+               std::generic_category().message(code));
 }
 
 std::optional<int> exit_code_of(pid_t child) {
@@ -148,8 +148,8 @@ Result<GroupEnd> run_in_group(const std::vector<std::string>& command, const Pat
                               Seconds timeout, const std::function<bool()>& stopped) {
   const Descriptor file(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file)
-    return error(fmt::format("cannot write {} ({}); check the folder", log.string(),
-                             std::generic_category().message(errno)));
+    return error("cannot write {} ({}); check the folder", log.string(),
+                 std::generic_category().message(errno));
   const pid_t id =
       TPT_TRY(spawn({.command = command, .output = file.number(), .errors = file.number()}));
   const auto limit =

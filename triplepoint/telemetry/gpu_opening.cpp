@@ -264,9 +264,9 @@ Result<std::vector<bool>> select_devices(const std::vector<run::Device>& devices
       if (means(word, devices[i])) selected[i] = found = true;
     if (!found)
       return error(
-          fmt::format("no GPU is called '{}' (a number, a range like 0-3, the beginning of "
-                      "a UUID or a PCI address); {}",
-                      word, those_there(devices)));
+          "no GPU is called '{}' (a number, a range like 0-3, the beginning of "
+          "a UUID or a PCI address); {}",
+          word, those_there(devices));
   }
   return selected;
 }

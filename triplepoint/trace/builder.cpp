@@ -201,10 +201,10 @@ Result<std::vector<NamedTrace*>> ranks_by_names(std::vector<NamedTrace>& all,
     const auto [found, is_new] = named.try_emplace(*rank, &one.name);
     if (is_new) continue;
     if (lower_case(file_name(one.name)).find("rank") != std::string::npos)
-      return error(fmt::format(
+      return error(
           "{} and {} are both of rank {} by their names (a timeline shows a rank once); leave one "
           "out, or say where the rank stands, as in --ranks 'node*-{{rank}}.json'",
-          *found->second, one.name, *rank));
+          *found->second, one.name, *rank);
     doubted = true;
   }
   if (doubted) return unknown;
@@ -225,11 +225,11 @@ Result<bool> settle_ranks(std::vector<NamedTrace>& all) {
   const auto take = [&](int32_t rank, const NamedTrace& by) -> Result<bool> {
     const auto [found, is_new] = owner.try_emplace(rank, &by.name);
     if (!is_new)
-      return error(fmt::format(
+      return error(
           "{} and {} are both of rank {} (a timeline shows a rank once); leave one out, give the "
           "files of one capture only, or say where the rank stands in the names, as in --ranks "
           "'trace_{{rank}}.json'",
-          *found->second, by.name, rank));
+          *found->second, by.name, rank);
     return true;
   };
   for (NamedTrace& named : all) {

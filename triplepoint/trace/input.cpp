@@ -81,8 +81,8 @@ class FileSource : public Source {
       const ssize_t got = ::read(file_, room.data(), room.size());
       if (got >= 0) return static_cast<size_t>(got);
       if (errno != EINTR)
-        return error(fmt::format("cannot read {} ({}); check the disk", name_,
-                                 std::generic_category().message(errno)));
+        return error("cannot read {} ({}); check the disk", name_,
+                     std::generic_category().message(errno));
     }
   }
 
@@ -126,14 +126,14 @@ class Unpacker : public Source {
     unpacked_bytes_ += unpacked;
     if (unpacked_bytes_ > harmless && unpacked_bytes_ / most_ratio > packed_bytes_)
       return error(
-          fmt::format("{} unpacks to more than {} times its size (no trace does); unpack "
-                      "it by hand if it is one",
-                      name_, most_ratio));
+          "{} unpacks to more than {} times its size (no trace does); unpack "
+          "it by hand if it is one",
+          name_, most_ratio);
     return unpacked;
   }
   tl::unexpected<Error> broken(std::string_view why) const {
-    return error(fmt::format("{} is damaged after {} unpacked bytes ({}); try the original", name_,
-                             unpacked_bytes_, why));
+    return error("{} is damaged after {} unpacked bytes ({}); try the original", name_,
+                 unpacked_bytes_, why);
   }
 
  private:
@@ -255,13 +255,12 @@ Packing packing_of(std::string_view head) {
 Result<std::unique_ptr<Source>> open_file(const Path& path) {
   const int file = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0)
-    return error(fmt::format("cannot open {} ({}); check the path", path.string(),
-                             std::generic_category().message(errno)));
+    return error("cannot open {} ({}); check the path", path.string(),
+                 std::generic_category().message(errno));
   auto source = std::make_unique<FileSource>(file, path.string());
   struct stat about = {};
   if (fstat(file, &about) == 0 && S_ISDIR(about.st_mode))
-    return error(
-        fmt::format("{} is a folder (a file was expected); name a file in it", path.string()));
+    return error("{} is a folder (a file was expected); name a file in it", path.string());
   return source;
 }
 
@@ -414,10 +413,8 @@ Result<std::string> Input::rest(size_t most) {
   std::string all;
   do {
     if (all.size() + ahead().size() > most)
-      return error(
-          fmt::format("{} is longer than {} bytes (its format is read as a whole); "
-                      "give a part of it",
-                      name_, most));
+      return error("{} is longer than {} bytes (its format is read as a whole); give a part of it",
+                   name_, most);
     all += ahead();
     skip(ahead().size());
   } while (TPT_TRY(fill()));

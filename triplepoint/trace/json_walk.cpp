@@ -87,9 +87,9 @@ Result<std::optional<std::string_view>> JsonWalk::value() {
     if (length > 0) return ahead.substr(0, length);
     if (ahead.size() > longest_value)
       return error(
-          fmt::format("{}: one value is longer than {} MiB (no profiler writes such); "
-                      "check the file around byte {}",
-                      input_.name(), longest_value >> 20U, input_.position()));
+          "{}: one value is longer than {} MiB (no profiler writes such); "
+          "check the file around byte {}",
+          input_.name(), longest_value >> 20U, input_.position());
     if (!TPT_TRY(input_.fill())) return std::nullopt;
   }
 }
@@ -152,8 +152,7 @@ Result<JsonWalk::Step> JsonWalk::take_value(JsonItem& item) {
 Result<JsonWalk::Step> JsonWalk::step(JsonItem& item) {
   const char c = TPT_TRY(first_visible(began_));
   if (!began_ && c != '{' && c != '[')
-    return error(fmt::format("{}: no JSON (it begins with neither {{ nor [); check the file",
-                             input_.name()));
+    return error("{}: no JSON (it begins with neither {{ nor [); check the file", input_.name());
   if (began_ && levels_.empty()) return Step::end;  // text behind the document
   if (c == '\0') return stop_short();
   if (c == '}' || c == ']') {

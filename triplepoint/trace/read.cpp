@@ -68,9 +68,9 @@ Result<void> take_rank(const std::string& name, ReadOptions& options) {
   options.rank = rank_by_pattern(options.rank_pattern, name);
   if (!options.rank)
     return error(
-        fmt::format("{} does not fit --ranks '{}' (* is anything, {{rank}} the number); "
-                    "change the pattern or leave the file out",
-                    name, options.rank_pattern));
+        "{} does not fit --ranks '{}' (* is anything, {{rank}} the number); "
+        "change the pattern or leave the file out",
+        name, options.rank_pattern);
   return {};
 }
 
@@ -83,9 +83,9 @@ Result<bool> read_one(Input& input, ReadOptions options, Found& found) {
   }
   if (looks_like_execution_trace(head))
     return error(
-        fmt::format("{} is a PyTorch execution trace (it has operators but no times); give the "
-                    "profiler's trace of the same steps",
-                    input.name()));
+        "{} is a PyTorch execution trace (it has operators but no times); give the "
+        "profiler's trace of the same steps",
+        input.name());
   const auto readers = all_readers();
   const auto reader =
       std::ranges::find_if(readers, [&](const Reader& r) { return r.recognizes(head); });
@@ -157,15 +157,15 @@ Result<std::vector<File>> files_of(const std::vector<Path>& paths) {
 tl::unexpected<Error> nothing_found(const std::vector<File>& files, const std::string& why) {
   std::error_code ignored;
   if (files.size() == 1 && std::filesystem::file_size(files[0].path, ignored) == 0)
-    return error(fmt::format("{} is empty (0 bytes); check the path and what writes it",
-                             files[0].path.string()));
+    return error("{} is empty (0 bytes); check the path and what writes it",
+                 files[0].path.string());
   const std::string what = files.size() == 1
                                ? fmt::format("{} is no trace", files[0].path.string())
                                : fmt::format("no trace is among the {} files", files.size());
-  return error(fmt::format(
+  return error(
       "{} ({}); known are {}; report and place --from also read tables of readings with titles, as "
       "of nvidia-smi --query-gpu",
-      what, why, known_formats()));
+      what, why, known_formats());
 }
 
 /// The traces of all files, in their order.

@@ -79,8 +79,7 @@ Result<bool> Tar::pass_over(uint64_t size) {
 Result<size_t> Tar::read(std::span<char> room) {
   if (left_ == 0) return size_t{0};
   if (archive_.ahead().empty() && !TPT_TRY(archive_.fill()))
-    return error(fmt::format("{} is cut off (a file in it is not complete); try the original",
-                             archive_.name()));
+    return error("{} is cut off (a file in it is not complete); try the original", archive_.name());
   const size_t size = std::min<uint64_t>({room.size(), left_, uint64_t{archive_.ahead().size()}});
   std::memcpy(room.data(), archive_.ahead().data(), size);
   archive_.skip(size);
@@ -91,8 +90,8 @@ Result<size_t> Tar::read(std::span<char> room) {
 Result<std::string> Tar::text_of(uint64_t size) {
   constexpr uint64_t longest = 1 << 20;
   if (size > longest)
-    return error(fmt::format("{} is damaged (a name in it is of {} bytes); try the original",
-                             archive_.name(), size));
+    return error("{} is damaged (a name in it is of {} bytes); try the original", archive_.name(),
+                 size);
   const uint64_t whole = (size + block - 1) / block * block;
   std::string text(TPT_TRY(archive_.peek(whole)).substr(0, size));
   TPT_TRY(pass_over(whole));
@@ -108,8 +107,7 @@ Result<std::optional<Tar::Entry>> Tar::next() {
     if (header.size() < block || header[0] == '\0') return std::optional<Entry>();
     const auto size = size_of(header.substr(0, block));
     if (!looks_like_tar(header) || !size)
-      return error(fmt::format("{} is damaged (a header in it is not one); try the original",
-                               archive_.name()));
+      return error("{} is damaged (a header in it is not one); try the original", archive_.name());
     const char kind = header[156];
     Entry entry{name_of(header), *size};
     archive_.skip(block);

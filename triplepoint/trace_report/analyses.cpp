@@ -49,8 +49,8 @@ Result<std::vector<const DataTable*>> chosen_tables(const TraceReport& report,
     const auto found =
         std::ranges::find_if(report.tables, [&](const DataTable& t) { return t.name == name; });
     if (found == report.tables.end())
-      return error(fmt::format("--show: {} has no table \"{}\"; it has {}", options.analysis, name,
-                               fmt::join(known, ", ")));
+      return error("--show: {} has no table \"{}\"; it has {}", options.analysis, name,
+                   fmt::join(known, ", "));
     chosen.push_back(&*found);
   }
   return chosen;

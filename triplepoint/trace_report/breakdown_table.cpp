@@ -196,10 +196,9 @@ tl::unexpected<Error> nothing_on_devices(const TraceInput& input) {
     return error(
         "no collective of the dumps has a measured length (TORCH_NCCL_ENABLE_TIMING=1 measures "
         "them), so no time is known; see who waits in what with trace stragglers");
-  return error(
-      fmt::format("nothing runs on a device in what was read ({}); name traces with kernels",
-                  input.remarks.empty() ? "host work alone has no breakdown"
-                                        : fmt::format("{}", fmt::join(input.remarks, "; "))));
+  return error("nothing runs on a device in what was read ({}); name traces with kernels",
+               input.remarks.empty() ? "host work alone has no breakdown"
+                                     : fmt::format("{}", fmt::join(input.remarks, "; ")));
 }
 
 /// A process with several devices is one rank: what runs on one of them is no cover for another.

@@ -150,9 +150,9 @@ DataTable breakdown_table(const run::Timeline& before, const run::Timeline& afte
 Result<TraceReport> trace_diff(const TraceOptions& options) {
   if (options.files.size() != 2)
     return error(
-        fmt::format("diff compares two traces, {} were named; put the files of many ranks into a "
-                    "folder or a tar for each side",
-                    options.files.size()));
+        "diff compares two traces, {} were named; put the files of many ranks into a "
+        "folder or a tar for each side",
+        options.files.size());
   const bool operators = options.compares_operators();
   TraceOptions as_given = options;
   if (operators) as_given.align = "never";  // they are told by their begin

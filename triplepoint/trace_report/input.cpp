@@ -60,17 +60,17 @@ void mark_steps(run::Run& run) {
 tl::unexpected<Error> no_timeline(const std::string& file, const run::Run& run) {
   if (run.manifest.origin != run::Origin::simulated)
     return error(
-        fmt::format("{}: the run has no timeline (a recording samples sensors only); give the "
-                    "profiler's traces",
-                    file));
+        "{}: the run has no timeline (a recording samples sensors only); give the "
+        "profiler's traces",
+        file);
   if (!run::has_trained(run))
-    return error(fmt::format(
+    return error(
         "{0}: the run has no timeline (its job does not run); triplepoint report {0} says why",
-        shell_word(file)));
-  return error(fmt::format(
+        shell_word(file));
+  return error(
       "{0}: the run has no timeline (only its numbers were kept); triplepoint simulate {0} -o "
       "OTHER.run writes one",
-      shell_word(file)));
+      shell_word(file));
 }
 
 Result<TraceInput> read_run(const std::string& file) {
@@ -78,9 +78,9 @@ Result<TraceInput> read_run(const std::string& file) {
   const int64_t spans = run::count_spans(input.run.timeline);
   if (spans == 0) return no_timeline(file, input.run);
   if (spans > most_spans)
-    return error(fmt::format(
+    return error(
         "{}: {} spans are too many to write (the limit is {}); simulate fewer ranks in detail",
-        file, spans, most_spans));
+        file, spans, most_spans);
   return input;
 }
 
@@ -140,8 +140,8 @@ Result<void> keep_ranks(TraceInput& input, const TraceOptions& options) {
   });
   keep_lanes(input, ranks);
   if (input.timeline().empty())
-    return error(fmt::format("none of the ranks {} is in the trace (it has {} ranks)",
-                             *options.ranks, timeline.num_ranks));
+    return error("none of the ranks {} is in the trace (it has {} ranks)", *options.ranks,
+                 timeline.num_ranks);
   return {};
 }
 
@@ -161,9 +161,8 @@ Result<void> keep_step(TraceInput& input, const TraceOptions& options) {
     input.run.timeline = metrics::step_of(input.timeline(), steps, i);
     return {};
   }
-  return error(
-      fmt::format("--step: no step \"{}\"; give a number from 1 to {}, or a name such as {}",
-                  *options.step, steps.steps.size(), steps.steps.front().name));
+  return error("--step: no step \"{}\"; give a number from 1 to {}, or a name such as {}",
+               *options.step, steps.steps.size(), steps.steps.front().name);
 }
 
 std::string shortened(const std::string& name) {
@@ -176,10 +175,10 @@ Result<void> apply_kernel_rules(TraceInput& input, const TraceOptions& options) 
   const std::string rules = options.rules.value_or("default");
   const auto endless = metrics::apply_rules(input.run.timeline, TPT_TRY(load_kernel_rules(rules)));
   if (endless)
-    return error(fmt::format(
+    return error(
         "{}: a regular expression takes too long on the kernel name \"{}\" (nested repeats such as "
         "(a+)+ try every way to divide a text); write it without them, or with all and any",
-        rules, shortened(*endless)));
+        rules, shortened(*endless));
   return {};
 }
 
@@ -262,10 +261,10 @@ Result<run::Run> load_recording(const std::string& file, TraceInput& traces) {
   run::Run recording = TPT_TRY(run::load(file));
   const auto &there = recording.manifest.epoch_unix_ns, &here = traces.run.manifest.epoch_unix_ns;
   if (!there || !here)
-    return error(fmt::format(
+    return error(
         "{}: its times cannot be brought to the trace's (one of them has no wall clock); record "
         "with this program, trace with a profiler that writes absolute times",
-        file));
+        file);
   for (run::Series& series : recording.series)
     for (Instant& time : series.times)
       time = Instant(time.nanoseconds() + *there - *here);
@@ -303,7 +302,7 @@ Result<std::vector<int32_t>> parse_ranks(std::string_view text) {
     const int64_t last =
         dash == std::string::npos ? first : TPT_TRY(parse_count(piece.substr(dash + 1)));
     if (first < 0 || last < first || last >= most)
-      return error(fmt::format("\"{}\" is no range of ranks; write 0,2,8-15", piece));
+      return error("\"{}\" is no range of ranks; write 0,2,8-15", piece);
     for (int64_t rank = first; rank <= last; ++rank)
       ranks.push_back(static_cast<int32_t>(rank));
   }
@@ -389,11 +388,10 @@ Result<std::regex> regex_in(const TomlValue& value, const std::string& file) {
   try {
     return std::regex(value.text, std::regex::icase | std::regex::optimize);
   } catch (const std::regex_error&) {
-    return spec::error_at(
-        file, value.line,
-        fmt::format("\"{}\" is no regular expression (ECMAScript); backslashes need "
-                    "single quotes around the text",
-                    value.text));
+    return spec::error_at(file, value.line,
+                          fmt::format("\"{}\" is no regular expression (ECMAScript); backslashes "
+                                      "need single quotes around the text",
+                                      value.text));
   }
 }
 
@@ -438,8 +436,7 @@ Result<metrics::KernelRuleSet> parse_rules(const std::string& text, const std::s
     }
   }
   if (set.rules.empty() && !set.otherwise)
-    return error(
-        fmt::format("{}: no rules in it; add [[rule]] with class and all, any or regex", file));
+    return error("{}: no rules in it; add [[rule]] with class and all, any or regex", file);
   return set;
 }
 
@@ -453,9 +450,8 @@ Result<metrics::KernelRuleSet> load_kernel_rules(const std::string& name_or_file
     path = Path(library.root) / "rules" / (name_or_file + ".toml");
     if (!std::filesystem::exists(path, ignored))
       return error(
-          fmt::format("no kernel rules \"{}\" (neither a file nor one of data/rules); try default, "
-                      "or a file",
-                      name_or_file));
+          "no kernel rules \"{}\" (neither a file nor one of data/rules); try default, or a file",
+          name_or_file);
   }
   return parse_rules(TPT_TRY(read_file(path)), path.string());
 }

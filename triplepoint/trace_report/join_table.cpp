@@ -76,9 +76,9 @@ Result<TraceReport> trace_join(const TraceOptions& options) {
     (is_run_file(file) ? recordings : traces).push_back(file);
   if (recordings.size() != 1)
     return error(
-        fmt::format("join needs one recording (a .run) and the traces taken meanwhile, {} .run "
-                    "files were named; triplepoint record makes one",
-                    recordings.size()));
+        "join needs one recording (a .run) and the traces taken meanwhile, {} .run "
+        "files were named; triplepoint record makes one",
+        recordings.size());
   // A run that has both, as simulated ones do, joins with itself.
   const bool alone = traces.empty();
   TraceInput input =
@@ -132,9 +132,9 @@ Result<Files> write(const run::Run& run, const std::string& file) {
     TPT_TRY(write_file_atomically(file, run::perfetto_trace(run)));
   } else {
     return error(
-        fmt::format("{}: no format has this ending; write .pftrace (Perfetto), .json "
-                    "(Chrome), .run or .pt.trace.json (PyTorch profiler)",
-                    file));
+        "{}: no format has this ending; write .pftrace (Perfetto), .json "
+        "(Chrome), .run or .pt.trace.json (PyTorch profiler)",
+        file);
   }
   return Files{file};
 }

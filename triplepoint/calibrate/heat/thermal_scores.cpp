@@ -16,7 +16,7 @@ namespace {
 
 Result<spec::Cluster> node_of(const std::string& name, const spec::Library& library) {
   spec::Cluster cluster = TPT_TRY(spec::load_cluster(library, name));
-  if (!cluster.gpu.thermal) return error(fmt::format("{} has no thermal model", cluster.gpu.name));
+  if (!cluster.gpu.thermal) return error("{} has no thermal model", cluster.gpu.name);
   return cluster;
 }
 

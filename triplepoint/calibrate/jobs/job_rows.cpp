@@ -57,9 +57,8 @@ Result<std::vector<std::size_t>> job_columns(const CsvTable& table,
     if (is_of_the_row(title) || std::ranges::find(more, title) != more.end()) continue;
     if (known.count(title) == 0)
       return error(
-          fmt::format("{}:1: unknown column \"{}\" (neither a key of a job file nor a "
-                      "measurement); {}",
-                      table.name(), title, did_you_mean(title, keys)));
+          "{}:1: unknown column \"{}\" (neither a key of a job file nor a measurement); {}",
+          table.name(), title, did_you_mean(title, keys));
     columns.push_back(c);
   }
   return columns;
@@ -71,8 +70,8 @@ Result<bool> is_second(const CsvTable& table, std::size_t row, std::string_view 
   const std::string cell = Cells(table, row).text(title);
   if (cell.empty() || cell == first) return false;
   if (cell == second) return true;
-  return error(fmt::format("{}:{}: {} is \"{}\" (it is one of two words); write {} or {}",
-                           table.name(), table.line(row), title, cell, first, second));
+  return error("{}:{}: {} is \"{}\" (it is one of two words); write {} or {}", table.name(),
+               table.line(row), title, cell, first, second);
 }
 
 Result<Measurement> read_measurement(const CsvTable& table, std::size_t row) {
@@ -84,9 +83,9 @@ Result<Measurement> read_measurement(const CsvTable& table, std::size_t row) {
     value = TPT_TRY(table.number(row, *found));
     if (value && !(*value > 0))
       return error(
-          fmt::format("{}:{}: {} is {} (what was measured is above zero); correct the "
-                      "row, or leave the cell empty",
-                      table.name(), table.line(row), column.title, *value));
+          "{}:{}: {} is {} (what was measured is above zero); correct the "
+          "row, or leave the cell empty",
+          table.name(), table.line(row), column.title, *value);
   }
   measured.memory_is_reserved = TPT_TRY(is_second(table, row, "mem_kind", "allocated", "reserved"));
   measured.ran = !TPT_TRY(is_second(table, row, "ran", "true", "false"));

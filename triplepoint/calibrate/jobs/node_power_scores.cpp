@@ -217,7 +217,7 @@ NodePace pace_of(const spec::Job& job, const run::Run& run) {
 
 Result<NodeLevels> node_levels(const spec::Job& job) {
   if (!job.cluster.gpu.power || !job.cluster.gpu.thermal || !job.cluster.gpu.governor)
-    return error(fmt::format("{} has no model of power and heat", job.cluster.gpu.name));
+    return error("{} has no model of power and heat", job.cluster.gpu.name);
   const run::Run run = sim::simulate(job, {.timeline = false});
   if (!run.manifest.fits_memory)
     return error("the model predicts that the benchmark's configuration does not fit in memory");

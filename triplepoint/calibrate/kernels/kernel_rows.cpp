@@ -71,8 +71,8 @@ Result<KernelRow> read_kernel_row(const Cells& cells) {
                 .best_of_many = cells.text("best_shape") == "true"};
   const auto precision = spec::enum_from_name<spec::Precision>(cells.text("precision"));
   if (!precision)
-    return error(fmt::format("precision '{}' is not known (it decides which units multiply)",
-                             cells.text("precision")));
+    return error("precision '{}' is not known (it decides which units multiply)",
+                 cells.text("precision"));
   row.op.precision = *precision;
   cells.text("kind") == "attention" ? set_attention(row.op, cells) : set_gemm(row.op, cells);
   if (row.op.flops <= Flops()) return error("the sizes of the kernel are not stated");

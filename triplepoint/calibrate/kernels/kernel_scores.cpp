@@ -334,7 +334,7 @@ Result<void> score_row(const Cells& cells, Machines& machines, TableScores& scor
 
 Result<CollectiveRow> read_collective_row(const Cells& cells) {
   const auto collective = spec::enum_from_name<spec::Collective>(cells.text("op"));
-  if (!collective) return error(fmt::format("no collective is called '{}'", cells.text("op")));
+  if (!collective) return error("no collective is called '{}'", cells.text("op"));
   CollectiveRow row{.row_id = cells.id(),
                     .family = cells.family(),
                     .cluster = cells.text("cluster"),

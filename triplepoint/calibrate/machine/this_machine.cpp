@@ -105,7 +105,7 @@ spec::Op attention_op(const Json& row) {
 Result<Link> link_of(const Json& row) {
   const auto word = row.at("collective").get<std::string>();
   const auto collective = spec::enum_from_name<Collective>(word);
-  if (!collective) return error(fmt::format("'{}' is no collective (of a row under links)", word));
+  if (!collective) return error("'{}' is no collective (of a row under links)", word);
   return Link{*collective, row.at("ranks").get<int64_t>(), row.at("bytes").get<double>(),
               row.at("core_seconds").get<double>()};
 }
@@ -141,9 +141,8 @@ Result<Rows> read_rows(const Json& json, const spec::Library& library) {
       rows.trainings.push_back(
           {TPT_TRY(training_job(row, library)), row.at("core_seconds").get<double>()});
   } catch (const Json::exception& problem) {
-    return error(
-        fmt::format("the measurement is not what triplepoint-machine writes ({}); measure again",
-                    problem.what()));
+    return error("the measurement is not what triplepoint-machine writes ({}); measure again",
+                 problem.what());
   }
   if (rows.gemms.empty() || rows.attentions.empty() || rows.links.empty() || rows.trainings.empty())
     return error("a class of rows is missing (products, attention, links, steps); measure again");

@@ -23,9 +23,8 @@ Result<T> read_calibration(const spec::Library& library, const std::string& name
   const spec::TomlValue* table = root.find(key);
   if (table == nullptr)
     return error(
-        fmt::format("{}: '{}' is missing (it describes a benchmark); try the file that came with "
-                    "this version",
-                    path, key));
+        "{}: '{}' is missing (it describes a benchmark); try the file that came with this version",
+        path, key);
   spec::ReadScope scope{.library = &library, .file = path, .key = key};
   T read;
   if (const Result<void> done = spec::read_value(scope, *table, read); !done)

@@ -75,12 +75,11 @@ Result<const TableKind*> recognize_table(const CsvTable& table) {
   }
   const TableKind& nearest = nearest_kind(table);
   return error(
-      fmt::format("{}: not a table of canonical rows (the nearest kind is \"{}\", {}; it lacks the "
-                  "columns {}); add them, or turn a published table into one with `python3 "
-                  "validation/normalise.py TABLE.csv -o rows.csv`, or see docs/formats.md for the "
-                  "columns",
-                  table.name(), nearest.name, nearest.one_row,
-                  fmt::join(missing_columns(table, nearest), ", ")));
+      "{}: not a table of canonical rows (the nearest kind is \"{}\", {}; it lacks the columns "
+      "{}); add them, or turn a published table into one with `python3 validation/normalise.py "
+      "TABLE.csv -o rows.csv`, or see docs/formats.md for the columns",
+      table.name(), nearest.name, nearest.one_row,
+      fmt::join(missing_columns(table, nearest), ", "));
 }
 
 Result<TableScores> score_table(const CsvTable& table, const ScoreContext& context) {

@@ -101,8 +101,8 @@ class Characterize : public Command {
     const auto there = text ? parse_json(*text, app::study_plan_file) : Result<Json>(error(""));
     const std::string name = there && there->is_object() ? there->value("study", "") : "";
     if (name.empty() || name == plan.name) return {};
-    return error(fmt::format("{} holds study {} (runs would be mixed); name another folder with -o",
-                             folder.string(), name));
+    return error("{} holds study {} (runs would be mixed); name another folder with -o",
+                 folder.string(), name);
   }
 
   Result<std::optional<learn::Calibration>> use_own_runs(spec::StudyPlan& plan) const {
@@ -123,14 +123,14 @@ class Characterize : public Command {
     const bool has_machines = !machines_.clusters.empty() || !machines_.runs.empty();
     if (!plan.score && has_machines)
       return error(
-          fmt::format("{} is no suite (its jobs name their clusters, and nothing is scored); leave "
-                      "--cluster and --runs out, or name one of suite/...",
-                      study_));
+          "{} is no suite (its jobs name their clusters, and nothing is scored); leave "
+          "--cluster and --runs out, or name one of suite/...",
+          study_);
     if (plan.score && measure_)
       return error(
-          fmt::format("{} is a suite (its plans are searched for); record its jobs and name the "
-                      "folder, as in --runs recordings/",
-                      study_));
+          "{} is a suite (its plans are searched for); record its jobs and name the "
+          "folder, as in --runs recordings/",
+          study_);
     return {};
   }
 

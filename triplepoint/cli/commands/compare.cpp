@@ -78,21 +78,21 @@ class Compare : public Command {
       if (const Path ending = Path(source).extension();
           ending == ".toml" || ending == ".yaml" || ending == ".sh")
         return error(
-            fmt::format("{0} is a job (compare takes runs); simulate it first, as in triplepoint "
-                        "simulate {0} -o {1}.run",
-                        source, Path(source).stem().string()));
+            "{0} is a job (compare takes runs); simulate it first, as in triplepoint "
+            "simulate {0} -o {1}.run",
+            source, Path(source).stem().string());
     const std::vector<std::string> names = TPT_TRY(chosen_names());
     for (const std::string& source : sources_)
-      if (!path_exists(source)) return error(fmt::format("{}: no such file or folder", source));
+      if (!path_exists(source)) return error("{}: no such file or folder", source);
     const auto studies = std::ranges::count_if(sources_, is_study);
     if (studies == 0) return finish(console, TPT_TRY(runs(names)));
     if (studies == static_cast<std::ptrdiff_t>(sources_.size()))
       return finish(console, TPT_TRY(all_studies(names)));
-    return error(fmt::format(
+    return error(
         "{} is a study and {} is not (jobs are joined by name, runs one by one); name runs of the "
         "study, as in STUDY/runs/NAME.run",
         *std::ranges::find_if(sources_, is_study),
-        *std::find_if_not(sources_.begin(), sources_.end(), is_study)));
+        *std::find_if_not(sources_.begin(), sources_.end(), is_study));
   }
 
  private:
@@ -104,8 +104,8 @@ class Compare : public Command {
     if (!names_) return names_of(sources_);
     const std::vector<std::string> names = TPT_TRY(split_list(*names_));
     if (names.size() != sources_.size())
-      return error(fmt::format("--names has {} names for {} sources; give one for each",
-                               names.size(), sources_.size()));
+      return error("--names has {} names for {} sources; give one for each", names.size(),
+                   sources_.size());
     if (std::set<std::string>(names.begin(), names.end()).size() < names.size())
       return error(
           "--names gives one name twice (they could not be told apart); give each its own");

@@ -60,8 +60,7 @@ class Discover : public Command {
   static Result<void> require_answers(const telemetry::Sensors& sensors) {
     if (sensors.opening == nullptr) return {};
     for (const telemetry::Gap& gap : sensors.opening->outstanding())
-      return error(
-          fmt::format("{}: {} (the description would lack it); {}", gap.what, gap.why, gap.remedy));
+      return error("{}: {} (the description would lack it); {}", gap.what, gap.why, gap.remedy);
     return {};
   }
 

@@ -65,9 +65,8 @@ class Export : public Command {
     print_warnings(console, app::warnings_of(job));
     const formats::Exported exported = written(library, job);
     if (!exported.refused_by_launcher.empty())
-      return error(
-          fmt::format("{}: not written ({}); try --megatron-args, which has any model and layout",
-                      job_, exported.refused_by_launcher));
+      return error("{}: not written ({}); try --megatron-args, which has any model and layout",
+                   job_, exported.refused_by_launcher);
     if (output_) {
       TPT_TRY(require_other_file(*output_, {job_}));
       TPT_TRY(write_file_atomically(*output_, exported.text));

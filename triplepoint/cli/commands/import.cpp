@@ -123,15 +123,14 @@ class Import : public Command {
       formats::FolderImport found = TPT_TRY(formats::import_folder(library, path_, hints_));
       if (!found.rows.empty()) return found;
       return error(
-          fmt::format("{} holds no launch file (known are NeMo YAML, Megatron arguments and "
-                      "config.json); name another folder",
-                      path_));
+          "{} holds no launch file (known are NeMo YAML, Megatron arguments and "
+          "config.json); name another folder",
+          path_);
     }
     if (Path(path_).extension() == ".toml" && formats::tool_of(TPT_TRY(read_file(path_))).empty())
       return error(
-          fmt::format("{} needs no import (every command reads TOML as it is); try triplepoint "
-                      "show {}",
-                      path_, path_));
+          "{} needs no import (every command reads TOML as it is); try triplepoint show {}", path_,
+          path_);
     FolderRow row;
     row.path = path_;
     row.imported = TPT_TRY(read_file_of(library));

@@ -72,9 +72,8 @@ Result<double> parse_slowdown(std::string_view text) {
   if (split && (split->rest == "%" || split->rest.empty()) && share >= 0 && share <= 1)
     return share;
   return error(
-      fmt::format("--slowdown {} is not a share (it is the allowed increase of step time); "
-                  "try --slowdown 2%",
-                  text));
+      "--slowdown {} is not a share (it is the allowed increase of step time); try --slowdown 2%",
+      text);
 }
 
 /// The best plans as 1-job.toml, 1-megatron.sh, 1-nemo.yaml, 2-... in a folder; a text that says
@@ -104,9 +103,8 @@ Result<search::Finalist> named_plan(const spec::Library& library, const search::
     if (*place >= 1 && *place <= static_cast<int64_t>(ranked.size()))
       return ranked[as_size(*place) - 1];
     return error(
-        fmt::format("--explain: there is no plan {} (the ranking has {}); name one of them, or a "
-                    "job file",
-                    name, ranked.size()));
+        "--explain: there is no plan {} (the ranking has {}); name one of them, or a job file",
+        name, ranked.size());
   }
   spec::Job job = found.asked.base;
   spec::StatedJob stated = TPT_TRY(formats::read_stated_job(library, name, {}));
@@ -118,9 +116,9 @@ Result<search::Finalist> named_plan(const spec::Library& library, const search::
   search::Finalist plan = search::simulate_in_full(job, found.asked.objective);
   if (plan.time > 0) return plan;
   return error(
-      fmt::format("--explain: the plan of {} does not fit in memory (it has no step to compare); "
-                  "save more, or use more nodes",
-                  name));
+      "--explain: the plan of {} does not fit in memory (it has no step to compare); "
+      "save more, or use more nodes",
+      name);
 }
 
 Result<std::vector<search::Finalist>> explained_plans(const spec::Library& library,
@@ -129,8 +127,8 @@ Result<std::vector<search::Finalist>> explained_plans(const spec::Library& libra
   std::vector<search::Finalist> plans;
   const std::vector<std::string> names = TPT_TRY(split_list(text));
   if (names.size() != 2)
-    return error(fmt::format("--explain compares two plans ({} {} given); try --explain 1,2",
-                             names.size(), names.size() == 1 ? "was" : "were"));
+    return error("--explain compares two plans ({} {} given); try --explain 1,2", names.size(),
+                 names.size() == 1 ? "was" : "were");
   for (const std::string& name : names)
     plans.push_back(TPT_TRY(named_plan(library, found, name)));
   return plans;
@@ -181,19 +179,19 @@ class PlanCommand : public Command {
   Result<int> run(tui::Console& console) override {
     const ThreadLimit limit = plan_.thread_limit();
     if (!searched_flag_.empty() && !clocks_)
-      return error(fmt::format(
+      return error(
           "{} was given, but plan searches for it; hold it with --fix, as in --fix "
           "sp=on,overlap-dp=on (triplepoint plan --help lists its names), or plan the clocks of "
           "the job's layout with --clocks",
-          searched_flag_));
+          searched_flag_);
     const spec::Library library = TPT_TRY(spec::require_library());
     if (slowdown_ && !clocks_)
       return error("--slowdown belongs to --clocks (layouts are not planned by it); add --clocks");
     if (clocks_ && !of_search_.empty())
       return error(
-          fmt::format("{} belongs to the search for layouts (--clocks keeps the job's layout and "
-                      "has no use for it); leave out one of them",
-                      of_search_));
+          "{} belongs to the search for layouts (--clocks keeps the job's layout and "
+          "has no use for it); leave out one of them",
+          of_search_);
     if (clocks_) return plan_clocks(console, library);
     if (size_limits_.time || size_limits_.money || nodes_.size() > 1 || clusters_.size() > 1)
       return plan_sizes(console, library);
@@ -324,9 +322,9 @@ class PlanCommand : public Command {
           "(its length is missing); add --tokens 15T");
     if (output_ && !output_->ends_with(".html"))
       return error(
-          fmt::format("{}: sizes have no job files; -o NAME.html writes the page, and plan "
-                      "with one --cluster and --nodes the files",
-                      *output_));
+          "{}: sizes have no job files; -o NAME.html writes the page, and plan "
+          "with one --cluster and --nodes the files",
+          *output_);
     if (clusters_.empty()) clusters_.emplace_back();
     if (nodes_.empty()) nodes_.push_back(0);
     std::vector<search::Sized> sizes;
@@ -421,9 +419,9 @@ class PlanCommand : public Command {
       TPT_TRY(write_setting(console, library, job, plan, *chosen, Path(*output_)));
     else if (output_ && !plan.interrupted)
       return error(
-          fmt::format("nothing was written (no setting within --slowdown saves energy {}); allow "
-                      "more, as in --slowdown 5%",
-                      metrics::scope_text(plan.scope)));
+          "nothing was written (no setting within --slowdown saves energy {}); allow "
+          "more, as in --slowdown 5%",
+          metrics::scope_text(plan.scope));
     return interrupted() ? exit_interrupted : exit_ok;
   }
 

@@ -71,9 +71,9 @@ class Report : public Command {
   Result<std::string> page_of_study() const {
     if (options_.ranks || options_.step || options_.rules)
       return error(
-          fmt::format("{}: --ranks, --step and --rules select from a timeline (a study "
-                      "has one per job); report one of its runs",
-                      sources_[0]));
+          "{}: --ranks, --step and --rules select from a timeline (a study "
+          "has one per job); report one of its runs",
+          sources_[0]);
     return report::study_page(TPT_TRY(app::load_study_source(sources_[0])));
   }
   Result<std::string> page_of_run() const {

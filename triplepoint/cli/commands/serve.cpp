@@ -27,8 +27,8 @@ class Serve : public Command {
     std::error_code problem;
     const Path folder = std::filesystem::canonical(folder_, problem);
     if (problem || !std::filesystem::is_directory(folder, problem))
-      return error(fmt::format("{}: no folder to serve ({}); make it, or name another", folder_,
-                               problem ? problem.message() : "it is a file"));
+      return error("{}: no folder to serve ({}); make it, or name another", folder_,
+                   problem ? problem.message() : "it is a file");
     app::Site site(folder);
     const HttpOptions options = TPT_TRY(listen_.options());
     const auto server = TPT_TRY(HttpServer::open(

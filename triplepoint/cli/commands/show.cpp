@@ -108,12 +108,11 @@ class Show : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word(
-            "NAME",
-            "of a model, GPU, cluster, stack, optimizer, records or study; all of a kind: models, "
-            "gpus, clusters, stacks, optimizers, records, studies; or a file: one of these in "
-            "TOML, a config.json, or a job",
-            into(name_), {.words = Words::library, .required = true})
+        .word("NAME",
+              "of a model, GPU, cluster, stack, optimizer, records or study; all of a kind: "
+              "models, gpus, clusters, stacks, optimizers, records, studies; or a file: one of "
+              "these in TOML, a config.json, or a job",
+              into(name_), {.words = Words::library, .required = true})
         .toggle("--names", "of a kind: only the names, one per line", names_)
         .add(launch_.arguments())
         .add(format_.argument());
@@ -125,9 +124,9 @@ class Show : public Command {
       if (name_ == kind.folder) return list(library, kind, console);
     if (names_)
       return error(
-          fmt::format("{} is no kind of thing; --names goes with models, gpus, clusters, "
-                      "stacks, optimizers, records or studies",
-                      name_));
+          "{} is no kind of thing; --names goes with models, gpus, clusters, "
+          "stacks, optimizers, records or studies",
+          name_);
     Json all = Json::array();
     std::vector<std::string> known;
     for (const Kind& kind : kinds) {
@@ -141,9 +140,9 @@ class Show : public Command {
     if (all.empty()) TPT_TRY(show_other_name(library, console, all));
     if (all.empty()) {
       const auto close = closest_word(name_, known);
-      return error(fmt::format("nothing is called \"{}\", and there is no such file; {}", name_,
-                               close ? fmt::format("did you mean \"{}\"?", *close)
-                                     : "triplepoint show models lists those of a kind"));
+      return error("nothing is called \"{}\", and there is no such file; {}", name_,
+                   close ? fmt::format("did you mean \"{}\"?", *close)
+                         : "triplepoint show models lists those of a kind");
     }
     if (format_.is_json()) print_json(console, {{"shown", std::move(all)}});
     return exit_ok;
@@ -158,9 +157,9 @@ class Show : public Command {
     }
     if (names.empty())
       return error(
-          fmt::format("no {} under {} (the data folder is missing or empty); set TRIPLEPOINT_DATA "
-                      "to the folder that holds models, gpus, clusters",
-                      kind.folder, library.root));
+          "no {} under {} (the data folder is missing or empty); set TRIPLEPOINT_DATA "
+          "to the folder that holds models, gpus, clusters",
+          kind.folder, library.root);
     const DataTable table = list_table(library, kind);
     format_.is_json() ? print_json(console, {{kind.folder, table_json(table)["rows"]}})
                       : console.print(tui::table_text(table, console));
@@ -185,7 +184,7 @@ class Show : public Command {
   Result<void> show_file(const Library& library, const std::string& file, tui::Console& console,
                          Json& all) const {
     if (is_folder(file))
-      return error(fmt::format("{} is a folder without config.json; give a name or a file", file));
+      return error("{} is a folder without config.json; give a name or a file", file);
     const std::string text = TPT_TRY(read_file(file));
     if (const Kind* kind = kind_of_file(text, file))
       return show_thing(library, *kind, file, console, all);

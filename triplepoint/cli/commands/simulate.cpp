@@ -46,15 +46,14 @@ class Simulate : public Command {
         .add(simulation_.length())
         .group("Duration and output")
         .flag("-o,--output", "NAME.run", "write the run", into(output_), {.words = Words::files})
-        .flag(
-            "--sweep", "FLAG=VALUES",
-            "simulate at each value of a flag, as in \"power-limit=400 W..700 W/50 W\" or tp=2|4; "
-            "repeatable: all combinations",
-            [this](std::string_view text) -> Result<void> {
-              swept_.push_back(TPT_TRY(app::parse_swept(text)));
-              return {};
-            },
-            {.repeats = true})
+        .flag("--sweep", "FLAG=VALUES",
+              "simulate at each value of a flag, as in \"power-limit=400 W..700 W/50 W\" or "
+              "tp=2|4; repeatable: all combinations",
+              [this](std::string_view text) -> Result<void> {
+                swept_.push_back(TPT_TRY(app::parse_swept(text)));
+                return {};
+              },
+              {.repeats = true})
         .add(simulation_.profile())
         .add(threads_.argument())
         .add(format_.argument())
@@ -94,16 +93,15 @@ class Simulate : public Command {
       const auto found = std::ranges::find_if(
           all, [&](const Argument& each) { return has_name(each, "--" + flag.name); });
       if (found == all.end() || found->value.empty() || found->repeats)
-        return error(fmt::format(
+        return error(
             "--sweep {}: no flag of a job with one value has this name; try power-limit, ambient, "
             "tp or gbs (triplepoint simulate --help lists them)",
-            flag.name));
+            flag.name);
       stores.push_back(&*found);
       count *= flag.values.size();
     }
     if (count > app::most_values)
-      return error(
-          fmt::format("--sweep: {} jobs are too many; sweep at most {}", count, app::most_values));
+      return error("--sweep: {} jobs are too many; sweep at most {}", count, app::most_values);
     std::vector<app::SweptJob> jobs(count);
     for (size_t i = 0; i < count; ++i) {
       if (interrupted()) {
@@ -139,8 +137,7 @@ class Simulate : public Command {
   Result<int> sweep(tui::Console& console, const spec::Library& library) {
     const bool is_page = output_ && output_->ends_with(".html");
     if (output_ && !is_page)
-      return error(fmt::format("{} would be one run (a sweep has many); -o NAME.html writes a page",
-                               *output_));
+      return error("{} would be one run (a sweep has many); -o NAME.html writes a page", *output_);
     const std::vector<app::SweptJob> jobs = TPT_TRY(swept_jobs(library));
     if (!jobs.empty()) {
       const answers::Document answer = app::sweep_answer(swept_, jobs);

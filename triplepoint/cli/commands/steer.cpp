@@ -108,9 +108,9 @@ class Steer : public Command {
     for (const spec::Fault& fault : job.environment.faults)
       if (fault.begin >= options_.duration)
         return error(
-            fmt::format("the fault {} begins after the end (--duration {}); simulate "
-                        "longer, or let it begin earlier",
-                        spec::to_text(fault), to_text(options_.duration)));
+            "the fault {} begins after the end (--duration {}); simulate "
+            "longer, or let it begin earlier",
+            spec::to_text(fault), to_text(options_.duration));
     const metrics::BillRates rates = TPT_TRY(metrics::load_bill_rates(library));
     options_.restart = restart_time_.value_or(rates.restart);
     options_.scope = energy_.scope();
@@ -137,10 +137,10 @@ class Steer : public Command {
       if (growing) wait_a_moment();
     }
     if (interrupted() || (watcher && watcher->has_baseline())) return {};
-    return error(fmt::format(
+    return error(
         "{}: no window of {} had whole steps with clock, power and temperature of every GPU "
         "(nothing was watched); record for longer and with all sensors, or take another --interval",
-        *watched_, to_text(options_.interval)));
+        *watched_, to_text(options_.interval));
   }
 
   Result<spec::Job> watched_job(const spec::Library& library, const run::Run& run) const {
@@ -148,10 +148,10 @@ class Steer : public Command {
     if (run.manifest.job) job = TPT_TRY(flags_.with_own_runs(*run.manifest.job));
     if (flags_.cluster() || flags_.name_a_job()) job = TPT_TRY(flags_.job(library));
     if (!job)
-      return error(fmt::format(
+      return error(
           "{}: the run has no job (what explains a reading depends on it); record with --job, or "
           "name the job here as well",
-          *watched_));
+          *watched_);
     TPT_TRY(spec::require_valid(*job));
     TPT_TRY(spec::require_training(*job, "jobs are watched"));
     return *job;

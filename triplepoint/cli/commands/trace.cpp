@@ -190,7 +190,7 @@ class Trace : public Command {
  private:
   Result<void> check_flags() const {
     if (options_.output && options_.analysis != "merge" && !options_.output->ends_with(".html"))
-      return error(fmt::format("--output: {} writes a page; name it FILE.html", options_.analysis));
+      return error("--output: {} writes a page; name it FILE.html", options_.analysis);
     if (options_.by && options_.analysis != "join") return error("--by goes with join only");
     return {};
   }

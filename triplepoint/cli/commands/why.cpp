@@ -56,15 +56,15 @@ class Why : public Command {
     advise::Gap gap = advise::explain_gap(measured, predicted ? &*predicted : nullptr, intervals);
     if (!run::has_trained(measured))
       return error(
-          fmt::format("{}: it did not run ({}), so no step can be explained; triplepoint "
-                      "show says what it needs",
-                      sources_.front(), run::verdict_of(measured)));
+          "{}: it did not run ({}), so no step can be explained; triplepoint "
+          "show says what it needs",
+          sources_.front(), run::verdict_of(measured));
     constexpr double at_odds = 1.2;  // of what two clocks of one log say
     if (gap.history.base > at_odds * gap.history.mean)
-      return error(fmt::format(
+      return error(
           "{}: its time stamps say {} a step, its step times {} (they contradict each other); give "
           "a log of one clock",
-          sources_.front(), advise::time_of(gap.history.mean), advise::time_of(gap.history.base)));
+          sources_.front(), advise::time_of(gap.history.mean), advise::time_of(gap.history.base));
     if (!(gap.measured > Seconds()))
       return error(sources_.front() +
                    ": it has no steps (why explains the time of a step); mark them while "
@@ -76,10 +76,9 @@ class Why : public Command {
     answers::Document answer = advise::why_answer(
         gap, measured, "Why is a step of " + app::stem_of_source(sources_.front()) + " slow?");
     if (was_busy)
-      answer.verdict.insert(
-          0,
-          "Other programs used the processors meanwhile, which alone may explain it; "
-          "measure again without them. ");
+      answer.verdict.insert(0,
+                            "Other programs used the processors meanwhile, which alone may explain "
+                            "it; measure again without them. ");
     print_answer(console, answer, format_);
     if (output_) TPT_TRY(write_file_atomically(*output_, report::document_page(answer)));
     if (output_ && format_.is_table()) console.print("wrote " + *output_ + "\n");

@@ -90,8 +90,8 @@ Result<BillRates> load_bill_rates(const spec::Library& library) {
   const TomlValue root = TPT_TRY(spec::parse_toml(text, path));
   const TomlValue* table = root.find("bill");
   if (table == nullptr)
-    return error(fmt::format(
-        "{}: no [bill] (it holds what electricity and machines cost); restore the file", path));
+    return error("{}: no [bill] (it holds what electricity and machines cost); restore the file",
+                 path);
   BillRates rates;
   RateReader read(*table, path);
   read.number("price_per_kwh", rates.price_per_kwh);

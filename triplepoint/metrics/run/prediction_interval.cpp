@@ -53,9 +53,8 @@ Result<SpreadTable> read_spread(const spec::TomlValue& root, const std::string& 
                                 const char* quantity) {
   const spec::TomlValue* table = root.find(quantity);
   if (table == nullptr)
-    return error(
-        fmt::format("{}:1: no [{}] (it holds the prediction errors); run lab/make_intervals.py",
-                    path, quantity));
+    return error("{}:1: no [{}] (it holds the prediction errors); run lab/make_intervals.py", path,
+                 quantity);
   spec::ReadScope scope;
   scope.file = path;
   SpreadTable spread;
@@ -63,9 +62,9 @@ Result<SpreadTable> read_spread(const spec::TomlValue& root, const std::string& 
     return tl::unexpected(read.error());
   if (spread.low > 0 && spread.low < spread.high) return spread;
   return error(
-      fmt::format("{}:{}: {}.low is not between 0 and high (they are percentiles of "
-                  "measured over predicted); run lab/make_intervals.py",
-                  path, table->line, quantity));
+      "{}:{}: {}.low is not between 0 and high (they are percentiles of "
+      "measured over predicted); run lab/make_intervals.py",
+      path, table->line, quantity);
 }
 
 /// Whether a GPU's products were fitted to a table of measured kernels. Files are read once.

@@ -134,16 +134,15 @@ Result<GpuMetrics> parse_gpu_metrics(std::string_view bytes) {
     uint8_t format, content;
   } head{};
   if (bytes.size() < sizeof head)
-    return error(fmt::format("gpu_metrics has {} bytes (its head has 4)", bytes.size()));
+    return error("gpu_metrics has {} bytes (its head has 4)", bytes.size());
   std::memcpy(&head, bytes.data(), sizeof head);
   const auto* const layout = std::ranges::find_if(
       layouts, [&](const Layout& one) { return head.format == 1 && head.content == one.content; });
   if (layout == layouts.end())
-    return error(fmt::format("gpu_metrics is version {}.{} (1.1 to 1.8 are known)", head.format,
-                             head.content));
+    return error("gpu_metrics is version {}.{} (1.1 to 1.8 are known)", head.format, head.content);
   if (head.size != layout->size || bytes.size() < head.size)
-    return error(fmt::format("gpu_metrics 1.{} states {} bytes and has {} (that version has {})",
-                             head.content, head.size, bytes.size(), layout->size));
+    return error("gpu_metrics 1.{} states {} bytes and has {} (that version has {})", head.content,
+                 head.size, bytes.size(), layout->size);
   GpuMetrics metrics;
   metrics.content = head.content;
   const Bytes fields(bytes.substr(0, head.size));

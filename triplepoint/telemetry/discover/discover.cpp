@@ -111,9 +111,8 @@ Result<NodeShape> shape_of(const Sensors& sensors) {
   const std::string& model = devices.front().device.name;
   if (std::ranges::any_of(devices,
                           [&](const DeviceFacts& facts) { return facts.device.name != model; }))
-    return error(
-        fmt::format("this node has {} (GPUs of a cluster are all equal); choose with --devices",
-                    models_text(devices)));
+    return error("this node has {} (GPUs of a cluster are all equal); choose with --devices",
+                 models_text(devices));
   const DeviceFacts& first = devices.front();
   NodeShape shape{.host = sensors.node.host,
                   .model = model,
@@ -356,10 +355,10 @@ Result<ClusterDraft> draft_cluster(const spec::Library& library, const NodeShape
   const auto gpu = spec::gpu_named(shape.model);
   const auto base_name = gpu ? spec::usual_cluster(*gpu) : std::nullopt;
   if (!base_name)
-    return error(fmt::format(
+    return error(
         "no GPU of the library is a \"{}\" (its peaks and bandwidths are not known); describe it "
         "under gpus/ in the data folder, triplepoint show gpus shows examples",
-        shape.model));
+        shape.model);
   const spec::Cluster base = TPT_TRY(spec::load_cluster(library, *base_name));
   ClusterDraft draft{.base = base.name, .gpu = base.gpu.name, .remarks = shape.remarks};
   Draft toml(fmt::format("driver and kernel of {}, triplepoint discover", shape.host));

@@ -266,14 +266,14 @@ bool is_label(std::string_view name) {
 Result<std::pair<std::string, std::string>> parse_label(std::string_view text) {
   const std::size_t equal = text.find('=');
   if (equal == std::string_view::npos)
-    return error(fmt::format(
-        "\"{}\" is no label of a job (there is no = in it); write job=4711,user=ann", text));
+    return error("\"{}\" is no label of a job (there is no = in it); write job=4711,user=ann",
+                 text);
   const std::string_view name = text.substr(0, equal);
   if (!is_label(name) || name == "host" || name == "gpu")
     return error(
-        fmt::format("\"{}\" cannot be a label (letters, digits and _ can, host and gpu are taken); "
-                    "try job, user, rank",
-                    name));
+        "\"{}\" cannot be a label (letters, digits and _ can, host and gpu are taken); "
+        "try job, user, rank",
+        name);
   // A scrape has these two itself, and would rename ours.
   const bool is_scrapes = name == "job" || name == "instance";
   return std::pair(
@@ -316,8 +316,7 @@ Result<JobLabels> parse_job(std::string_view text) {
     auto label = TPT_TRY(parse_label(trimmed(text.substr(0, comma))));
     for (const auto& [name, value] : labels)
       if (name == label.first)
-        return error(fmt::format(
-            "the label {} is given twice (a series has each once); leave one out", name));
+        return error("the label {} is given twice (a series has each once); leave one out", name);
     labels.push_back(std::move(label));
     if (comma == std::string_view::npos) return labels;
     text.remove_prefix(comma + 1);

@@ -193,9 +193,9 @@ Result<std::string> output_of(const std::vector<std::string>& command, Seconds l
     // In the middle of a call that does not return it is still there.
     for (int i = 0; i < 25 && !code; ++i, code = exit_code_of(pid))
       usleep(look_again_us);
-    return error(fmt::format("{} takes longer than {:.0f} s", name_of(command), limit / unit::s));
+    return error("{} takes longer than {:.0f} s", name_of(command), limit / unit::s);
   }
-  if (code != 0) return error(fmt::format("{} failed (status {})", name_of(command), *code));
+  if (code != 0) return error("{} failed (status {})", name_of(command), *code);
   return text;
 }
 

@@ -35,7 +35,7 @@ Result<std::unique_ptr<Driver>> Driver::open(const std::string& library) {
   std::unique_ptr<Driver> driver(new Driver(std::move(opened)));
   const Api& api = driver->api_;
   if (!api.init || !api.shutdown || !api.count || !api.by_index)
-    return error(fmt::format("{} is not NVML (it lacks nvmlInit)", library));
+    return error("{} is not NVML (it lacks nvmlInit)", library);
   const int code = api.init();
   if (code != Code::success) return error(driver->words(code));
   driver->running_ = true;

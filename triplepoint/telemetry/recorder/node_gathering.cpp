@@ -45,16 +45,16 @@ std::string name_of(const LaunchEnvironment& environment, int64_t parent) {
 /// Owned by this user and not writable by others.
 Result<void> make_private_folder(const Path& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return error(fmt::format("cannot make the folder {} ({}); set TMPDIR to a folder you may write",
-                             folder.string(), std::generic_category().message(errno)));
+    return error("cannot make the folder {} ({}); set TMPDIR to a folder you may write",
+                 folder.string(), std::generic_category().message(errno));
   struct stat status {};
   const bool sound = lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
                      status.st_uid == geteuid() && (status.st_mode & 077U) == 0;
   if (!sound)
     return error(
-        fmt::format("{} is not a private folder of yours (another user created it); remove "
-                    "it, or set TMPDIR to another folder",
-                    folder.string()));
+        "{} is not a private folder of yours (another user created it); remove "
+        "it, or set TMPDIR to another folder",
+        folder.string());
   return {};
 }
 
@@ -115,8 +115,8 @@ Result<NodeGathering> NodeGathering::join(const LaunchEnvironment& environment, 
   gathering.present_ = open_lock(gathering.folder_ / "present");
   gathering.lead_ = open_lock(gathering.folder_ / "lead");
   if (!gathering.present_ || !gathering.lead_)
-    return error(fmt::format("cannot write into {} ({}); free some space there",
-                             gathering.folder_.string(), std::generic_category().message(errno)));
+    return error("cannot write into {} ({}); free some space there", gathering.folder_.string(),
+                 std::generic_category().message(errno));
   gathering.leads_ = flock(gathering.lead_.number(), LOCK_EX | LOCK_NB) == 0;
   if (gathering.leads_)
     remove_abandoned(base);

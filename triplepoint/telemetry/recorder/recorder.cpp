@@ -330,22 +330,22 @@ Result<std::optional<Path>> keep_old_recording(const Path& file) {
   if (!fs::exists(fs::symlink_status(file, problem))) return std::optional<Path>();
   if (!fs::is_regular_file(file, problem))
     return error(
-        fmt::format("{} is there and no plain file (it would have to make room for the "
-                    "recording); give another name with -o, as in job.run",
-                    file.string()));
+        "{} is there and no plain file (it would have to make room for the "
+        "recording); give another name with -o, as in job.run",
+        file.string());
   if (file.extension() != ".run")
     return error(
-        fmt::format("{} is there and not called NAME.run (surely it is no old recording); "
-                    "give another name with -o, as in job.run",
-                    file.string()));
+        "{} is there and not called NAME.run (surely it is no old recording); "
+        "give another name with -o, as in job.run",
+        file.string());
   for (int number = 1;; ++number) {
     Path other = file;
     other.replace_extension(fmt::format(".{}.run", number));
     if (fs::exists(other, problem)) continue;
     fs::rename(file, other, problem);
     if (problem)
-      return error(fmt::format("cannot rename {} ({}); give another name with -o", file.string(),
-                               problem.message()));
+      return error("cannot rename {} ({}); give another name with -o", file.string(),
+                   problem.message());
     std::error_code no_tail;
     fs::rename(run::tail_of(file), run::tail_of(other), no_tail);
     return std::optional(other);

@@ -664,7 +664,7 @@ Result<run::Run> Collector::finish(const Path& source, std::string producer) {
         begin = std::min(begin, track.ns.front());
         end = std::max(end, track.ns.back());
       }
-  if (refusal_) return error(fmt::format("{}: {}", source.string(), *refusal_));
+  if (refusal_) return error("{}: {}", source.string(), *refusal_);
   add_notes(run, order);
   count_on_packages(run, order);
   if (end < begin) return run;

@@ -212,21 +212,21 @@ class FileReader {
       const std::string title = lower_case(head.titles[i]);
       if (title == "pid")
         return error(
-            fmt::format("{}: a table of processes (pid), whose numbers are theirs and not "
-                        "their GPU's; give nvidia-smi dmon or --query-gpu",
-                        name_));
+            "{}: a table of processes (pid), whose numbers are theirs and not "
+            "their GPU's; give nvidia-smi dmon or --query-gpu",
+            name_);
       if (const std::size_t dash = title.find(" - "); dash != title.npos && columns[i].gpu)
         runs.insert(head.titles[i].substr(0, dash));
       if (columns[i].is == Is::unknown && contains(title, "time")) times.insert(title);
     }
     if (runs.size() > 1)
-      return error(fmt::format("{}: columns of {} runs ({}); leave those of one", name_,
-                               runs.size(), fmt::join(runs, ", ")));
+      return error("{}: columns of {} runs ({}); leave those of one", name_, runs.size(),
+                   fmt::join(runs, ", "));
     if (!times.empty() && !has(columns, Is::time) && !has(columns, Is::date))
       return error(
-          fmt::format("{}: column {} may hold times, in a unit that is not known; write "
-                      "seconds, titled timestamp",
-                      name_, *times.begin()));
+          "{}: column {} may hold times, in a unit that is not known; write "
+          "seconds, titled timestamp",
+          name_, *times.begin());
     return {};
   }
 
@@ -243,13 +243,12 @@ class FileReader {
         sets.emplace_back(cells[*set_]);
     }
     if (options_.row && std::ranges::find(sets, *options_.row) == sets.end())
-      return error(
-          fmt::format("{}: no rows of \"{}\" (--row names a config or snapshot_id); there are {}",
-                      name_, *options_.row, fmt::join(sets, ", ")));
+      return error("{}: no rows of \"{}\" (--row names a config or snapshot_id); there are {}",
+                   name_, *options_.row, fmt::join(sets, ", "));
     if (!options_.row && sets.size() > 1)
-      return error(fmt::format(
+      return error(
           "{} holds {} sets of GPUs (they may be different machines); choose one with --row: {}",
-          name_, sets.size(), fmt::join(sets, ", ")));
+          name_, sets.size(), fmt::join(sets, ", "));
     return {};
   }
 
@@ -604,12 +603,12 @@ class FileReader {
       std::ranges::remove_copy_if(labels, std::inserter(apart_, apart_.end()), is_of_scrape);
     if (apart_.size() > before) return true;
     return error(
-        fmt::format("{}: two series of {} tell other values of GPU {} of node \"{}\" at the same "
-                    "times ({}); choose "
-                    "one in the query, or keep the label of the node in it",
-                    name_, a.metric, a.gpu, a.host,
-                    labels.empty() ? "no label differs"
-                                   : fmt::format("they differ in {}", fmt::join(labels, ", "))));
+        "{}: two series of {} tell other values of GPU {} of node \"{}\" at the same "
+        "times ({}); choose "
+        "one in the query, or keep the label of the node in it",
+        name_, a.metric, a.gpu, a.host,
+        labels.empty() ? "no label differs"
+                       : fmt::format("they differ in {}", fmt::join(labels, ", ")));
   }
 
   std::string node_of(const Answer& one) const {
@@ -761,11 +760,11 @@ Result<run::Run> read_time_series(const Path& source, const TimeSeriesOptions& o
     if (const auto why = form == Form::none ? fault_of(text) : std::nullopt)
       return error(fmt::format("{}: {}", path.string(), *why));
     if (form == Form::none)
-      return error(fmt::format(
+      return error(
           "{}: no column of readings is known (temperature, power, clock, energy, utilization of "
           "GPUs, with a time or a GPU); a first line with titles is needed, such as timestamp, "
           "index, temperature.gpu, power.draw [W], clocks.sm [MHz]",
-          path.string()));
+          path.string());
     if (producer.empty()) producer = producer_of(form, text);
     if (form == Form::windows || form == Form::emissions) {
       TPT_TRY(form == Form::windows ? windows.read_zeus(text, path.string())
@@ -777,19 +776,19 @@ Result<run::Run> read_time_series(const Path& source, const TimeSeriesOptions& o
     FileReader reader(collector, options, path.string());
     TPT_TRY(reader.read(text, form));
     if (collector.rows() == before || collector.left_out() - lost > collector.rows() - before)
-      return error(fmt::format(
+      return error(
           "{}: {} of {} rows can be read{}", path.string(), collector.rows() - before,
           collector.rows() - before + collector.left_out() - lost,
           collector.left_out() > lost ? ": " + collector.why_left_out()
           : !reader.unread().empty()
               ? fmt::format(": metrics that are not read are {}", fmt::join(reader.unread(), ", "))
-              : " (rows need a time or a GPU); name whose they are in a column, such as index"));
+              : " (rows need a time or a GPU); name whose they are in a column, such as index");
   }
   run::Run run = TPT_TRY(collector.finish(source, producer));
   windows.add_to(run, collector.epoch());
   if (run.series.empty() && run.steps.empty() && !run.numbers.recording_s)
-    return error(fmt::format("{}: no reading is left: {}", source.string(),
-                             fmt::join(run.manifest.notes, "; ")));
+    return error("{}: no reading is left: {}", source.string(),
+                 fmt::join(run.manifest.notes, "; "));
   return run;
 }
 

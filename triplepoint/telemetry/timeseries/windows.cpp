@@ -92,9 +92,9 @@ Result<void> Windows::read_zeus(std::string_view text, std::string_view name) {
   }
   if (windows_.empty())
     return error(
-        fmt::format("{}: no window with a time and a duration (rows read like "
-                    "1700000000.25,step,1.5,450.2); check the file",
-                    name));
+        "{}: no window with a time and a duration (rows read like "
+        "1700000000.25,step,1.5,450.2); check the file",
+        name);
   if (empty > 0)
     notes_.push_back(fmt::format("{} windows have no duration and are left out", empty));
   if (lost > 0) notes_.push_back(fmt::format("{} lines are no windows and are left out", lost));
@@ -127,7 +127,7 @@ Result<void> Windows::read_emissions(std::string_view text, std::string_view nam
     runs[std::string(cell("run_id"))] = {seconds, number(cell("gpu_energy")),
                                          number(cell("cpu_energy")), number(cell("ram_energy"))};
   }
-  if (runs.empty()) return error(fmt::format("{}: no row with a duration; check the file", name));
+  if (runs.empty()) return error("{}: no row with a duration; check the file", name);
   const auto add = [](std::optional<double>& sum, const std::optional<double>& more) {
     if (more && *more > 0) sum = sum.value_or(0) + *more * kwh;
   };

@@ -386,7 +386,7 @@ Result<Trace> read_flight_recorder(Input& input, const ReadOptions& options) {
   if (!looks_like_pickle(TPT_TRY(input.peek(2)))) return read_json(input, options);
   const std::string bytes = TPT_TRY(input.rest(most_pickle));
   Result<std::string> json = pickle_to_json(bytes);
-  if (!json) return error(fmt::format("{}: {}", input.name(), json.error().what));
+  if (!json) return error("{}: {}", input.name(), json.error().what);
   if (json->starts_with('[')) *json = "{\"entries\": " + *json + "}";  // of PyTorch 2.2
   Input text = Input::of_text(*std::move(json), input.name());
   return read_json(text, options);

@@ -42,9 +42,9 @@ class PickleMachine {
       const std::string_view op = take(1);
       if (broken_ || !step(static_cast<unsigned char>(op[0])) || broken_ ||
           values_.size() > most_values)
-        return error(fmt::format(
+        return error(
             "not a pickle of plain data (stopped at byte {}); write the dump as JSON instead",
-            size_ - rest_.size()));
+            size_ - rest_.size());
     }
     if (stack_.empty()) return error("an empty pickle (it leaves no value); check the file");
     std::string json;

@@ -168,14 +168,14 @@ class Reading {
     TPT_TRY(read_top());
     look_behind();
     if (!saw_events_)
-      return error(fmt::format("{} has no trace events ({}); give the profiler's JSON",
-                               input_.name(), failure_.empty() ? "it is empty" : failure_));
+      return error("{} has no trace events ({}); give the profiler's JSON", input_.name(),
+                   failure_.empty() ? "it is empty" : failure_);
     if (collector_.size() == 0 && collector_.unknown() > 0)
       return error(
-          fmt::format("{} has no spans (its {} events are of no category that the PyTorch "
-                      "profiler writes for devices and hosts; those of JAX, Ascend and browsers "
-                      "have others); give a trace of torch.profiler, of its active steps",
-                      input_.name(), collector_.unknown()));
+          "{} has no spans (its {} events are of no category that the PyTorch "
+          "profiler writes for devices and hosts; those of JAX, Ascend and browsers "
+          "have others); give a trace of torch.profiler, of its active steps",
+          input_.name(), collector_.unknown());
     if (collector_.size() == 0 && !failure_.empty()) return error(failure_);
     return finish();
   }
@@ -219,10 +219,9 @@ class Reading {
     another_ = next_char == '{' || next_char == '[';
     if (another_) return input_.skip(as_size(at_ - input_.ahead().data()));
     if (at_ < end_ && next_char != '\0')
-      note_reason(
-          trace_.skipped,
-          "text behind the end of the trace is not read (what wrote the file wrote it twice, "
-          "or over a longer one)");
+      note_reason(trace_.skipped,
+                  "text behind the end of the trace is not read (what wrote the file wrote it "
+                  "twice, or over a longer one)");
     at_ = end_;
     while (more())
       at_ = end_;
@@ -234,8 +233,7 @@ class Reading {
     end_ = at_ + input_.ahead().size();
     const char first = next();
     if (first == '[') return read_events();
-    if (first != '{')
-      return error(fmt::format("{} is no JSON object; give the profiler's JSON", input_.name()));
+    if (first != '{') return error("{} is no JSON object; give the profiler's JSON", input_.name());
     ++at_;
     for (;;) {
       const char c = next();
@@ -358,10 +356,10 @@ class Reading {
   }
 
   tl::unexpected<Error> out_of_memory() const {
-    return error(fmt::format(
+    return error(
         "{} does not fit into the memory limit of {:.0f} MB (its device spans alone need more); "
         "raise the limit or trace fewer steps",
-        input_.name(), options_.memory_limit / unit::MB));
+        input_.name(), options_.memory_limit / unit::MB);
   }
 
   Trace finish() {

@@ -51,8 +51,7 @@ Result<std::vector<NamedTrace>> read_merged_kineto(Input& input, const ReadOptio
     ReadOptions of_rank = options;
     of_rank.rank = rank_in(piece);
     if (*of_rank.rank < 0)
-      return error(fmt::format("{}: a rank has no number (the file was changed); merge it again",
-                               input.name()));
+      return error("{}: a rank has no number (the file was changed); merge it again", input.name());
     const std::string name = fmt::format("{}: rank {}", input.name(), *of_rank.rank);
     Input one = Input::of_text(
         fmt::format("{}{}{}", head, piece, next == std::string::npos ? "" : "\n]}\n"), name);
@@ -60,7 +59,7 @@ Result<std::vector<NamedTrace>> read_merged_kineto(Input& input, const ReadOptio
     begin = next;
   }
   if (traces.empty())
-    return error(fmt::format("{}: no rank ran anything (the merged trace is empty)", input.name()));
+    return error("{}: no rank ran anything (the merged trace is empty)", input.name());
   return traces;
 }
 

@@ -505,12 +505,12 @@ Result<TrainingLog> parse_training_log(Input& input) {
   log.truncated = !TPT_TRY(for_each_line(input, [&](std::string_view line) { reader.read(line); }));
   reader.finish();
   if (log.steps.empty())
-    return error(fmt::format(
+    return error(
         "{}: no line that numbers a training step and tells its time was found (known are those of "
         "Megatron-LM, NeMo, torchtitan, DeepSpeed, MaxText, MLPerf, nanotron, OLMo-core, and the "
         "progress bars and ends of Hugging Face's Trainer and Lightning); give the log of the rank "
         "that prints them",
-        input.name()));
+        input.name());
   return log;
 }
 

@@ -228,10 +228,10 @@ Result<NcclTests> parse_nccl_tests(Input& input) {
   Input lines = Input::of_text(whole ? "" : all, input.name());
   TPT_TRY(for_each_line(lines, [&](std::string_view line) { reader.read(line); }));
   if (tests.rows.empty())
-    return error(fmt::format(
+    return error(
         "{}: no row of nccl-tests was found (neither a line of titles with size, algbw and "
         "busbw with rows below, nor its JSON); give what all_reduce_perf prints",
-        input.name()));
+        input.name());
   return tests;
 }
 

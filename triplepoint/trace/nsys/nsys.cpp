@@ -65,10 +65,10 @@ class NsysReader {
   Result<Trace> read() {
     TPT_TRY(find_ranks());
     if (rank_of_.empty())
-      return error(fmt::format(
+      return error(
           "nothing of a process is known in it (its tables of kernels and calls are empty, or of "
           "names that are not known: {}); trace with nsys profile --trace cuda,nvtx",
-          fmt::join(tables_.all(), ", ")));
+          fmt::join(tables_.all(), ", "));
     TPT_TRY(read_threads());
     TPT_TRY(read_kernels());
     TPT_TRY(read_copies());
@@ -429,16 +429,16 @@ Result<Trace> read_nsys(Input& input, const ReadOptions& options) {
   if (rocpd > 0) return read_rocpd(std::move(database), input.name(), options);
   const Tables tables = TPT_TRY(Tables::open(std::move(database), "StringIds", "value"));
   if (tables.has("manifest") && tables.has("span_type"))
-    return error(fmt::format(
+    return error(
         "{} is a run of triplepoint, which is read alone; leave it out, or give it without traces",
-        input.name()));
+        input.name());
   if (!tables.has("StringIds"))
-    return error(fmt::format(
+    return error(
         "{} is a database, but of no known profiler (it has the tables {}); known are exports of "
         "Nsight Systems (nsys export --type sqlite) and rocprofv3's (rocpd)",
-        input.name(), fmt::join(tables.all(), ", ")));
+        input.name(), fmt::join(tables.all(), ", "));
   Result<Trace> trace = NsysReader(tables, options).read();
-  if (!trace) return error(fmt::format("{}: {}", input.name(), trace.error().what));
+  if (!trace) return error("{}: {}", input.name(), trace.error().what);
   return trace;
 }
 

@@ -228,14 +228,13 @@ Result<Trace> read_rocpd(run::Database database, const std::string& name,
     if (processes.size() > 1) each.rank = first + static_cast<int32_t>(all.size());
     if (!process.empty()) TPT_TRY(tables.choose(process));
     Result<Trace> trace = RocpdReader(tables, each).read();
-    if (!trace && processes.size() == 1)
-      return error(fmt::format("{}: {}", name, trace.error().what));
+    if (!trace && processes.size() == 1) return error("{}: {}", name, trace.error().what);
     if (trace && processes.size() > 1) trace->rank = each.rank;
     if (trace) all.push_back({fmt::format("{}, process {}", name, all.size()), *std::move(trace)});
   }
   if (all.empty())
-    return error(fmt::format("{}: no kernel and no copy is in it, of none of {} processes", name,
-                             processes.size()));
+    return error("{}: no kernel and no copy is in it, of none of {} processes", name,
+                 processes.size());
   if (processes.size() == 1) return std::move(all[0].trace);
   const size_t ranks = all.size();
   Trace trace = TPT_TRY(merge(std::move(all)));

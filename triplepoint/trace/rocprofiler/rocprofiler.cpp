@@ -74,9 +74,9 @@ Result<Trace> read_rocprof_csv(Input& input, const ReadOptions& options) {
   const Columns columns(table);
   if (!columns.name || !columns.begin || !columns.end)
     return error(
-        fmt::format("{}: no table of kernels (it needs columns for name, begin and end); "
-                    "give *_kernel_trace.csv",
-                    input.name()));
+        "{}: no table of kernels (it needs columns for name, begin and end); "
+        "give *_kernel_trace.csv",
+        input.name());
   TraceBuilder builder("rocprof_csv");
   if (is_cut) builder.skip("the last row is cut");
   for (const CsvTable::BadRow& row : table.left_out())
