@@ -46,6 +46,12 @@ auto kept(List&& list, Is&& is) {
   return all;
 }
 
+/// Whether one of the elements, or what `of` makes of it, is `value`.
+template <class List, class Value, class Of = std::identity>
+bool holds(const List& list, const Value& value, Of of = {}) {
+  return std::ranges::find(list, value, of) != std::ranges::end(list);
+}
+
 /// From the first element on; of none, zero.
 template <class List, class Of = std::identity>
 auto sum_of(List&& list, Of&& of = {}) {

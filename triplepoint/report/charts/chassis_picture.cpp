@@ -114,7 +114,7 @@ std::vector<Node> nodes_of(const run::Run& run, const metrics::Metrics& metrics,
 /// The hottest four, two in the middle and the coolest two; by number.
 std::vector<Node> shown_of(std::vector<Node> nodes) {
   if (nodes.size() <= most_nodes) return nodes;
-  std::ranges::stable_sort(nodes, [](const Node& a, const Node& b) { return a.mean_c > b.mean_c; });
+  std::ranges::stable_sort(nodes, std::greater(), &Node::mean_c);
   const std::size_t middle = nodes.size() / 2, end = nodes.size();
   std::vector<Node> shown;
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},

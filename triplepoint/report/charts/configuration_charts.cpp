@@ -47,13 +47,12 @@ bool has_peak(const Measure& measure) {
   return is_about_clocks(measure) || !measure.peak_key.empty();
 }
 
-Bar measure_bar(const Measure& measure, const StudyRow& row, const StudyRow* above) {
-  Bar bar = empty_bar(row, above);
-  if (!row.metrics) return bar;
+void fill_measure(const Measure& measure, const StudyRow& row, Bar& bar) {
+  if (!row.metrics) return;
   const std::optional<double> mean = number_at(row, measure.key);
   if (!mean) {
     bar.status = "not known";
-    return bar;
+    return;
   }
   bar.parts = {{*mean, variant_style(row), ""}};
   bar.text = digits_of(*mean);
@@ -64,7 +63,6 @@ Bar measure_bar(const Measure& measure, const StudyRow& row, const StudyRow* abo
     bar.text += " / " + peak;
     bar.hint += fmt::format(", {} {} {}", peak_name(measure), peak, measure.unit);
   }
-  return bar;
 }
 
 std::string measure_title(const Measure& measure, const Group& group) {
@@ -106,11 +104,8 @@ Figure measure_figure(const Measure& measure, const Group& group) {
   BarChart chart;
   chart.title = measure_title(measure, group);
   chart.unit = fmt::format("{} ({})", measure.name, measure.unit);
-  const StudyRow* above = nullptr;
-  for (const StudyRow* row : group.rows) {
-    chart.bars.push_back(measure_bar(measure, *row, above));
-    above = row;
-  }
+  chart.bars =
+      job_bars(group, [&](const StudyRow& row, Bar& bar) { fill_measure(measure, row, bar); });
   // A clock of half the usual would lie left of the axis.
   chart.low = measure.low;
   for (const Bar& bar : chart.bars)
@@ -164,14 +159,12 @@ std::string throttle_title(const Group& group) {
                      percent(most));
 }
 
-Bar throttle_bar(const StudyRow& row, const StudyRow* above,
-                 const std::vector<std::string>& reasons) {
-  Bar bar = empty_bar(row, above);
-  if (!row.metrics) return bar;
+void fill_throttling(const std::vector<std::string>& reasons, const StudyRow& row, Bar& bar) {
+  if (!row.metrics) return;
   const auto share = metrics::throttled_share(*row.metrics);
   if (!share) {
     bar.status = "not known";
-    return bar;
+    return;
   }
   bar.text = percent(*share);
   bar.hint = full_label(row) + ":";
@@ -180,7 +173,6 @@ Bar throttle_bar(const StudyRow& row, const StudyRow* above,
     bar.parts.push_back({share * per_cent, style_of_reason(reason), ""});
     bar.hint += fmt::format(" {} {}", answers::throttle_reason_text(reason), percent(share));
   }
-  return bar;
 }
 
 std::vector<LegendEntry> throttle_legend(const std::vector<std::string>& reasons) {
@@ -200,10 +192,9 @@ Figure throttle_figure(const Group& group) {
   DataTable table{{"job"}, {}};
   for (const std::string& reason : reasons)
     table.columns.push_back(answers::throttle_reason_text(reason) + " (%)");
-  const StudyRow* above = nullptr;
+  chart.bars =
+      job_bars(group, [&](const StudyRow& row, Bar& bar) { fill_throttling(reasons, row, bar); });
   for (const StudyRow* row : group.rows) {
-    chart.bars.push_back(throttle_bar(*row, above, reasons));
-    above = row;
     std::vector<std::string> cells = {full_label(*row)};
     for (const std::string& reason : reasons) {
       const auto share = number_at(*row, "throttle." + reason);
@@ -218,17 +209,24 @@ Figure throttle_figure(const Group& group) {
           html_legend(throttle_legend(reasons)) + bar_chart_svg(chart), std::move(table)};
 }
 
-Bar empty_bar(const StudyRow& row, const StudyRow* above) {
-  Bar bar;
-  bar.job = row.name;
-  bar.label = label_below(row, above);
-  bar.begins_group = begins_layout(row, above);
-  if (row.verdict == Verdict::oom) bar.status = "out of memory";
-  if (row.verdict == Verdict::shutdown) bar.status = "shut down by heat";
-  if (row.verdict == Verdict::invalid)
-    bar.status = row.origin == run::Origin::measured ? "failed" : "invalid";
-  if (!bar.status.empty()) bar.hint = full_label(row) + ": " + bar.status;
-  return bar;
+std::vector<Bar> job_bars(const Group& group,
+                          const std::function<void(const StudyRow&, Bar&)>& fill) {
+  std::vector<Bar> bars;
+  const StudyRow* above = nullptr;
+  for (const StudyRow* row : group.rows) {
+    Bar& bar = bars.emplace_back();
+    bar.job = row->name;
+    bar.label = label_below(*row, above);
+    bar.begins_group = begins_layout(*row, above);
+    if (row->verdict == Verdict::oom) bar.status = "out of memory";
+    if (row->verdict == Verdict::shutdown) bar.status = "shut down by heat";
+    if (row->verdict == Verdict::invalid)
+      bar.status = row->origin == run::Origin::measured ? "failed" : "invalid";
+    if (!bar.status.empty()) bar.hint = full_label(*row) + ": " + bar.status;
+    fill(*row, bar);
+    above = row;
+  }
+  return bars;
 }
 
 std::vector<Figure> speed_figures(const Group& group) {
@@ -243,8 +241,7 @@ std::vector<LegendEntry> variant_legend(const Group& group) {
   std::vector<LegendEntry> legend;
   for (const StudyRow* row : group.rows) {
     const std::string style = variant_style(*row), options = options_label(*row);
-    if (std::ranges::none_of(legend,
-                             [&](const LegendEntry& entry) { return entry.style == style; }))
+    if (!holds(legend, style, &LegendEntry::style))
       legend.push_back({style, options.empty() ? "base" : options});
   }
   std::ranges::sort(legend, {}, &LegendEntry::style);
@@ -265,7 +262,7 @@ std::vector<Sweep> sweeps_of(const Group& group) {
     if (!row->has_job) continue;
     const std::string options = options_label(*row);
     const std::string name = layout_label(*row) + (options.empty() ? "" : " + " + options);
-    auto sweep = std::ranges::find_if(sweeps, [&](const Sweep& s) { return s.name == name; });
+    auto sweep = std::ranges::find(sweeps, name, &Sweep::name);
     if (sweep == sweeps.end()) sweep = sweeps.insert(sweeps.end(), {name, {}});
     sweep->rows.push_back(row);
   }

@@ -325,22 +325,18 @@ Figure use_figure(const Link& link, const Group& group, const StudyRow& busiest)
   chart.unit = "of the datasheet bandwidth, mean over the step (%)";
   chart.cuts = false;
   DataTable table{{"job", "use (%)", "sent per GPU and step (GB)"}, {}};
-  const StudyRow* above = nullptr;
-  for (const StudyRow* row : group.rows) {
-    Bar bar = empty_bar(*row, above);
-    above = row;
-    const auto use = number_at(*row, link.key);
-    if (row->metrics && use) {
-      const std::string sent = gigabytes((row->metrics->links.*link.sent).value_or(Bytes()));
-      bar.parts = {{*use * per_cent, variant_style(*row), ""}};
+  chart.bars = job_bars(group, [&](const StudyRow& row, Bar& bar) {
+    const auto use = number_at(row, link.key);
+    if (row.metrics && use) {
+      const std::string sent = gigabytes((row.metrics->links.*link.sent).value_or(Bytes()));
+      bar.parts = {{*use * per_cent, variant_style(row), ""}};
       bar.text = percent(*use);
-      bar.hint = fmt::format("{}: {}, {} GB a GPU and step", full_label(*row), bar.text, sent);
-      table.add({full_label(*row), significant(*use * per_cent), sent}, row->name);
-    } else if (row->metrics) {
+      bar.hint = fmt::format("{}: {}, {} GB a GPU and step", full_label(row), bar.text, sent);
+      table.add({full_label(row), significant(*use * per_cent), sent}, row.name);
+    } else if (row.metrics) {
       bar.status = "not known";
     }
-    chart.bars.push_back(std::move(bar));
-  }
+  });
   return {link.id + "-" + group.id, chart.title, "", bar_chart_svg(chart), std::move(table)};
 }
 

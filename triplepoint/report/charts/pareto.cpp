@@ -65,7 +65,7 @@ std::optional<Figure> pareto_figure(const Group& group) {
   DataTable table{
       {"job", "tokens/s", scope + " J/token", "peak die temperature (°C)", "on the front"}, {}};
   for (const StudyRow* row : rows) {
-    const bool on_front = std::ranges::find(front, row) != front.end();
+    const bool on_front = holds(front, row);
     const std::string x = significant(number_at(*row, energy)),
                       y = significant(number_at(*row, speed), 4);
     const auto hot = number_at(*row, heat);

@@ -65,18 +65,16 @@ std::vector<LegendEntry> memory_legend() {
   return legend_of(memory_parts({}));
 }
 
-Bar kernel_bar(const StudyRow& row, const StudyRow* above) {
-  Bar bar = empty_bar(row, above);
-  if (!row.metrics) return bar;
+void fill_kernels(const StudyRow& row, Bar& bar) {
+  if (!row.metrics) return;
   if (!has_kernels(row)) {
     bar.status = "no timeline";
-    return bar;
+    return;
   }
   const std::vector<NamedPart> parts = step_parts(*row.metrics);
   add_parts(bar, parts);
   bar.text = significant(row.metrics->kernels.total() / unit::s);
   bar.hint = hint_of(full_label(row), parts, "s");
-  return bar;
 }
 
 std::string kernel_title(const Group& group) {
@@ -155,12 +153,11 @@ std::vector<std::string> stage_cells(const StudyRow& row, const metrics::Stage& 
 
 // ---- memory
 
-Bar memory_bar(const StudyRow& row, const StudyRow* above) {
-  Bar bar = empty_bar(row, above);
+void fill_memory(const StudyRow& row, Bar& bar) {
   const auto stage = worst_stage(row);
   if (!stage) {
     if (bar.status.empty()) bar.status = "not known";
-    return bar;
+    return;
   }
   const std::vector<NamedPart> parts = memory_parts(row.memory[*stage]);
   const std::string total = significant(row.memory[*stage].total() / unit::GiB);
@@ -168,7 +165,6 @@ Bar memory_bar(const StudyRow& row, const StudyRow* above) {
   bar.text = total;
   bar.hint = hint_of(full_label(row), parts, "GiB");
   if (row.verdict == Verdict::oom) bar.status = total + " OOM";
-  return bar;
 }
 
 std::vector<std::string> memory_cells(const StudyRow& row) {
@@ -203,10 +199,8 @@ Figure kernel_figure(const Group& group) {
   DataTable table{{"job"}, {}};
   append(table.columns, kernel_columns());
   table.columns.emplace_back("gaps between kernels (s)");
-  const StudyRow* above = nullptr;
+  chart.bars = job_bars(group, fill_kernels);
   for (const StudyRow* row : group.rows) {
-    chart.bars.push_back(kernel_bar(*row, above));
-    above = row;
     if (!has_kernels(*row)) continue;
     std::vector<std::string> cells = {full_label(*row)};
     append(cells, kernel_cells(row->metrics->kernels));
@@ -247,10 +241,8 @@ Figure memory_figure(const Group& group) {
   for (const NamedPart& part : memory_parts({}))
     table.columns.push_back(part.name + " (GiB)");
   table.columns.push_back("total (GiB)");
-  const StudyRow* above = nullptr;
+  chart.bars = job_bars(group, fill_memory);
   for (const StudyRow* row : group.rows) {
-    chart.bars.push_back(memory_bar(*row, above));
-    above = row;
     if (row->memory_limit) chart.limit = *row->memory_limit / unit::GiB;
     if (!row->memory.empty()) table.add(memory_cells(*row), row->name);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,8 +44,9 @@ std::vector<Figure> heat_figures(const Group& group);  // power, temperature, cl
 /// Time below the requested clock, by reason.
 Figure throttle_figure(const Group& group);
 
-/// The bar of a job before anything is known of it: its label, and why it has no value.
-Bar empty_bar(const StudyRow& row, const StudyRow* above);
+/// A bar of each job, by layout: its label, why it has no value, and what `fill` adds of it.
+std::vector<Bar> job_bars(const Group& group,
+                          const std::function<void(const StudyRow&, Bar&)>& fill);
 
 /// The colours of variants.
 std::vector<LegendEntry> variant_legend(const Group& group);

@@ -30,6 +30,19 @@ std::string with_unit(std::string number, std::string_view unit) {
   return number + " " + std::string(unit);
 }
 
+Term term_of(const StudyRow& row, std::string_view key) {
+  return {row.name, std::string(key)};
+}
+
+Phrase figure_of(Form form, std::vector<Term> above, std::vector<Term> below, double value) {
+  const std::string printed = form == Form::value ? significant(value) + " times" : percent(value);
+  return figure({form, std::move(above), std::move(below), value, printed});
+}
+
+double ratio(const StudyRow& row, const StudyRow& over, std::string_view key) {
+  return known_number(row, key) / known_number(over, key);
+}
+
 }  // namespace
 
 std::string formula_of(const Evidence& evidence) {
@@ -48,133 +61,144 @@ std::string formula_of(const Evidence& evidence) {
   return quotient;
 }
 
-Finding& Finding::say(std::string_view words) {
-  text_ += words;
-  html_ += escape(words);
+Phrase& Phrase::operator+=(const Phrase& more) {
+  text += more.text;
+  html += more.html;
+  evidence.insert(evidence.end(), more.evidence.begin(), more.evidence.end());
+  names.insert(names.end(), more.names.begin(), more.names.end());
   return *this;
 }
 
-Finding& Finding::name(const StudyRow& row, std::string_view as) {
-  text_ += as;
+Phrase words(std::string_view text) {
+  return {std::string(text), escape(text), {}, {}};
+}
+
+Phrase named(const StudyRow& row, std::string_view as) {
   const std::string label = escape(as), job = escape(row.name);
-  html_ += row.page.empty() ? fmt::format("<span data-job=\"{}\">{}</span>", job, label)
-                            : fmt::format("<a class=\"run\" href=\"{}\" data-job=\"{}\">{}</a>",
-                                          escape(row.page), job, label);
-  names_.push_back({std::string(as), row.name});
-  return *this;
+  return {std::string(as),
+          row.page.empty() ? fmt::format("<span data-job=\"{}\">{}</span>", job, label)
+                           : fmt::format("<a class=\"run\" href=\"{}\" data-job=\"{}\">{}</a>",
+                                         escape(row.page), job, label),
+          {},
+          {{std::string(as), row.name}}};
 }
 
-Finding& Finding::name(const StudyRow& row) {
-  return name(row, full_label(row));
+Phrase named(const StudyRow& row) {
+  return named(row, full_label(row));
 }
 
-Finding& Finding::group(const StudyRow& row) {
-  const std::string title = group_title(row);
-  text_ += title;
-  html_ += escape(title);
-  names_.push_back({title, row.name});
-  return *this;
+Phrase group_name(const StudyRow& row) {
+  Phrase phrase = words(group_title(row));
+  phrase.names = {{phrase.text, row.name}};
+  return phrase;
 }
 
-Finding& Finding::group_and_name(const StudyRow& row) {
-  return group(row).say(", ").name(row);
+Phrase group_and_name(const StudyRow& row) {
+  return (group_name(row) += words(", ")) += named(row);
 }
 
 Finding& Finding::gpu(const StudyRow& row, int32_t index) {
   return name(row, "GPU " + run::device_number(row.gpus, as_size(index)));
 }
 
-Finding& Finding::add(Evidence evidence) {
-  text_ += evidence.printed;
-  html_ += fmt::format("<data value=\"{}\" title=\"{}\">{}</data>", evidence.value,
-                       escape(formula_of(evidence)), escape(evidence.printed));
-  evidence_.push_back(std::move(evidence));
-  return *this;
+Phrase figure(Evidence evidence) {
+  return {evidence.printed,
+          fmt::format("<data value=\"{}\" title=\"{}\">{}</data>", evidence.value,
+                      escape(formula_of(evidence)), escape(evidence.printed)),
+          {evidence},
+          {}};
 }
 
-Finding& Finding::number(const StudyRow& row, std::string_view key, std::string_view unit,
-                         int digits) {
+Phrase number(const StudyRow& row, std::string_view key, std::string_view unit, int digits) {
   const double value = known_number(row, key);
-  return add({Form::value,
-              {{row.name, std::string(key)}},
-              {},
-              value,
-              with_unit(significant(value, digits), unit)});
+  return figure(
+      {Form::value, {term_of(row, key)}, {}, value, with_unit(significant(value, digits), unit)});
 }
 
-Finding& Finding::instead(const StudyRow& row, std::string_view key, const StudyRow& other,
-                          std::string_view other_key, std::string_view unit) {
+Phrase instead(const StudyRow& row, const StudyRow& other, std::string_view key,
+               std::string_view unit) {
   constexpr int most_digits = 5;
-  const double value = known_number(row, key), before = known_number(other, other_key);
+  const double value = known_number(row, key), before = known_number(other, key);
   for (int digits = 3; digits <= most_digits; ++digits)
     if (significant(value, digits) != significant(before, digits))
-      return number(row, key, "", digits)
-          .say(" instead of ")
-          .number(other, other_key, unit, digits);
-  return say("the same ").number(row, key, unit);
+      return (number(row, key, "", digits) += words(" instead of ")) +=
+             number(other, key, unit, digits);
+  return words("the same ") += number(row, key, unit);
 }
 
-Finding& Finding::share(const StudyRow& row, std::string_view key) {
+Phrase percentage(const StudyRow& row, std::string_view key) {
   const double value = known_number(row, key);
-  return add({Form::value, {{row.name, std::string(key)}}, {}, value, percent(value)});
+  return figure({Form::value, {term_of(row, key)}, {}, value, percent(value)});
 }
 
-Finding& Finding::compare(Form form, Term above, Term below, double value) {
-  const std::string printed = form == Form::value ? significant(value) + " times" : percent(value);
-  return add({form, {std::move(above)}, {std::move(below)}, value, printed});
+Phrase times_of(const StudyRow& row, const StudyRow& over, std::string_view key) {
+  return figure_of(Form::value, {term_of(row, key)}, {term_of(over, key)}, ratio(row, over, key));
 }
 
-Finding& Finding::times(const StudyRow& row, const StudyRow& over, std::string_view key) {
-  const std::string name(key);
-  return compare(Form::value, {row.name, name}, {over.name, name},
-                 known_number(row, key) / known_number(over, key));
+Phrase more_of(const StudyRow& row, const StudyRow& over, std::string_view key) {
+  return figure_of(Form::more, {term_of(row, key)}, {term_of(over, key)},
+                   ratio(row, over, key) - 1);
 }
 
-Finding& Finding::more(const StudyRow& row, const StudyRow& over, std::string_view key) {
-  const std::string name(key);
-  return compare(Form::more, {row.name, name}, {over.name, name},
-                 known_number(row, key) / known_number(over, key) - 1);
+Phrase less_of(const StudyRow& row, const StudyRow& over, std::string_view key) {
+  return figure_of(Form::less, {term_of(row, key)}, {term_of(over, key)},
+                   1 - ratio(row, over, key));
 }
 
-Finding& Finding::less(const StudyRow& row, const StudyRow& over, std::string_view key) {
-  const std::string name(key);
-  return compare(Form::less, {row.name, name}, {over.name, name},
-                 1 - known_number(row, key) / known_number(over, key));
+Phrase ratio_of(std::vector<Term> above, std::vector<Term> below, double value,
+                const RatioWords& after) {
+  const Form form = value >= 2 ? Form::value : value >= 1 ? Form::more : Form::less;
+  const double shown = form == Form::value ? value : form == Form::more ? value - 1 : 1 - value;
+  return figure_of(form, std::move(above), std::move(below), shown) +=
+         words(form == Form::value  ? after.times
+               : form == Form::more ? after.more
+                                    : after.less);
 }
 
-Finding& Finding::difference(const StudyRow& row, const StudyRow& from, std::string_view key,
-                             std::string_view unit) {
+Phrase change_of(const StudyRow& row, const StudyRow& over, std::string_view key,
+                 const RatioWords& after) {
+  return ratio_of({term_of(row, key)}, {term_of(over, key)}, ratio(row, over, key), after);
+}
+
+Phrase difference_of(const StudyRow& row, const StudyRow& from, std::string_view key,
+                     std::string_view unit) {
   const double value = known_number(row, key) - known_number(from, key);
-  const std::string name(key);
-  return add({Form::difference,
-              {{row.name, name}},
-              {{from.name, name}},
-              value,
-              with_unit(significant(value, 2), unit)});
+  return figure({Form::difference,
+                 {term_of(row, key)},
+                 {term_of(from, key)},
+                 value,
+                 with_unit(significant(value, 2), unit)});
 }
 
-Finding& Finding::share_of(const StudyRow& row, std::string_view key, std::string_view whole) {
+Phrase share_of(const StudyRow& row, std::string_view key, std::string_view whole) {
   const double value = known_number(row, key) / known_number(row, whole);
-  return add({Form::value,
-              {{row.name, std::string(key)}},
-              {{row.name, std::string(whole)}},
-              value,
-              percent(value)});
+  return figure({Form::value, {term_of(row, key)}, {term_of(row, whole)}, value, percent(value)});
 }
 
-Finding& Finding::minus(const StudyRow& row, std::string_view key, std::string_view other,
-                        std::string_view unit) {
+Phrase minus(const StudyRow& row, std::string_view key, std::string_view other,
+             std::string_view unit) {
   const double value = known_number(row, key) - known_number(row, other);
-  return add({Form::difference,
-              {{row.name, std::string(key)}},
-              {{row.name, std::string(other)}},
-              value,
-              with_unit(significant(value, 2), unit)});
+  return figure({Form::difference,
+                 {term_of(row, key)},
+                 {term_of(row, other)},
+                 value,
+                 with_unit(significant(value, 2), unit)});
 }
 
-Finding& Finding::less_than(const StudyRow& row, std::string_view key, std::string_view other) {
-  return compare(Form::less, {row.name, std::string(key)}, {row.name, std::string(other)},
-                 1 - known_number(row, key) / known_number(row, other));
+Phrase less_than(const StudyRow& row, std::string_view key, std::string_view other) {
+  return figure_of(Form::less, {term_of(row, key)}, {term_of(row, other)},
+                   1 - known_number(row, key) / known_number(row, other));
+}
+
+Finding& Finding::say_all(std::string_view pattern, std::initializer_list<const Phrase*> phrases) {
+  for (const Phrase* phrase : phrases) {
+    const std::size_t place = pattern.find("{}");
+    phrase_ += words(pattern.substr(0, place));
+    phrase_ += *phrase;
+    pattern.remove_prefix(place + 2);
+  }
+  phrase_ += words(pattern);
+  return *this;
 }
 
 namespace {
@@ -248,17 +272,10 @@ MaybeFinding about_speed(const Groups& groups) {
   }
   if (!pair) return std::nullopt;
   Finding finding(anchor_of("throughput", *pair->to));
-  finding.say("Layout decides speed: ")
-      .group(*pair->to)
-      .say(" as ")
-      .name(*pair->to)
-      .say(verb_of(*pair->to))
-      .number(*pair->to, "tokens_per_s", "tokens/s")
-      .say(", ")
-      .times(*pair->to, *pair->from, "tokens_per_s")
-      .say(" what ")
-      .name(*pair->from)
-      .say(" reaches, each layout at its best.");
+  finding.say("Layout decides speed: {} as {}{}{}, {} what {} reaches, each layout at its best.",
+              group_name(*pair->to), named(*pair->to), words(verb_of(*pair->to)),
+              number(*pair->to, "tokens_per_s", "tokens/s"),
+              times_of(*pair->to, *pair->from, "tokens_per_s"), named(*pair->from));
   add_default_stack(finding, *pair->from, *pair->to);
   return finding;
 }
@@ -279,22 +296,16 @@ MaybeFinding about_energy(const Groups& groups) {
   if (fastest == nullptr) return std::nullopt;
   Finding finding(anchor_of("energy", *fastest));
   if (best_saving < min_reported_ratio) {
-    finding.say("Speed and " + energy_scope_of(*fastest) +
-                " energy agree: no slower job saves energy noticeably.");
+    finding.say("Speed and {} energy agree: no slower job saves energy noticeably.",
+                words(energy_scope_of(*fastest)));
     return finding;
   }
-  finding
-      .say("The fastest job does not use the least " + energy_scope_of(*fastest) + " energy: for ")
-      .group(*fastest)
-      .say(", ")
-      .name(*thriftiest)
-      .say(" takes ")
-      .less(*thriftiest, *fastest, "joules_per_token")
-      .say(" less energy a token than the fastest, ")
-      .name(*fastest)
-      .say(", at ")
-      .less(*thriftiest, *fastest, "tokens_per_s")
-      .say(" fewer tokens/s.");
+  finding.say(
+      "The fastest job does not use the least {} energy: for {}, {} takes {} less energy a token "
+      "than the fastest, {}, at {} fewer tokens/s.",
+      words(energy_scope_of(*fastest)), group_name(*fastest), named(*thriftiest),
+      less_of(*thriftiest, *fastest, "joules_per_token"), named(*fastest),
+      less_of(*thriftiest, *fastest, "tokens_per_s"));
   return finding;
 }
 
@@ -305,13 +316,11 @@ MaybeFinding about_communication(const Groups& groups) {
   if (worst == nullptr || communication_share(*worst) < min_communication_share)
     return std::nullopt;
   Finding finding(anchor_of("kernels", *worst));
-  finding.say("Most exposed communication, by its share of the step: in ")
-      .group_and_name(*worst)
-      .say(", ")
-      .number(*worst, "exposed_communication_s", "s")
-      .say(" of the ")
-      .number(*worst, "step_time_s", "s")
-      .say(" of a step are communication that nothing hides.");
+  finding.say(
+      "Most exposed communication, by its share of the step: in {}, {} of the {} of a step are "
+      "communication that nothing hides.",
+      group_and_name(*worst), number(*worst, "exposed_communication_s", "s"),
+      number(*worst, "step_time_s", "s"));
   return finding;
 }
 
@@ -323,19 +332,13 @@ MaybeFinding about_memory(const Study& study) {
   if (summary.oom == 0) {
     finding.say("Every valid job fits in memory");
   } else {
-    finding.say("Memory rules out ")
-        .add(count_of("oom", summary.oom))
-        .say(" of ")
-        .add(count_of("valid", summary.ok + summary.oom))
-        .say(" valid jobs");
+    finding.say("Memory rules out {} of {} valid jobs", figure(count_of("oom", summary.oom)),
+                figure(count_of("valid", summary.ok + summary.oom)));
   }
-  finding.say("; the tightest that fits, ")
-      .group_and_name(*tightest)
-      .say(", fills ")
-      .number(*tightest, "memory_gib.total", "")
-      .say(" of ")
-      .number(*tightest, "memory_gib.limit", "GiB")
-      .say(is_tight(*tightest) ? "; triplepoint plan would keep more free." : ".");
+  finding.say("; the tightest that fits, {}, fills {} of {}{}", group_and_name(*tightest),
+              number(*tightest, "memory_gib.total", ""),
+              number(*tightest, "memory_gib.limit", "GiB"),
+              words(is_tight(*tightest) ? "; triplepoint plan would keep more free." : "."));
   return finding;
 }
 
@@ -419,7 +422,7 @@ std::vector<Finding> find_findings(const Study& study) {
                     about_fabrics,
                     about_oversubscription,
                     about_communication}) {
-    if (std::ranges::find(asked, look) != asked.end()) continue;
+    if (holds(asked, look)) continue;
     if (auto finding = look(groups)) findings.push_back(std::move(*finding));
   }
   if (auto finding = about_memory(study)) findings.push_back(std::move(*finding));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,49 +40,72 @@ struct Name {
   std::string text, job;
 };
 
+/// A piece of a sentence: its words, for a terminal and for a page, and the numbers and names in
+/// them.
+struct Phrase {
+  std::string text, html;
+  std::vector<Evidence> evidence;
+  std::vector<Name> names;
+
+  Phrase& operator+=(const Phrase& more);
+};
+Phrase words(std::string_view text);
+Phrase named(const StudyRow& row);                       // "TP8-PP4, microbatch 2"
+Phrase named(const StudyRow& row, std::string_view as);  // any label made of its plan
+Phrase group_name(const StudyRow& row);                  // "gpt3-175b on 32 x H200"
+Phrase group_and_name(const StudyRow& row);              // both, with a comma
+Phrase gpu_name(const StudyRow& row, int32_t index);     // "GPU 14"
+Phrase figure(Evidence evidence);
+/// A number of one job, with its unit.
+Phrase number(const StudyRow& row, std::string_view key, std::string_view unit, int digits = 3);
+Phrase percentage(const StudyRow& row, std::string_view key);
+/// "13.36 instead of 13.43 s", with as many digits as tell the two apart; "the same 13.4 s".
+Phrase instead(const StudyRow& row, const StudyRow& other, std::string_view key,
+               std::string_view unit);
+/// One job's number against another's: "2.4 times", "31 %" more, "31 %" less, "12 °C" more.
+Phrase times_of(const StudyRow& row, const StudyRow& over, std::string_view key);
+Phrase more_of(const StudyRow& row, const StudyRow& over, std::string_view key);
+Phrase less_of(const StudyRow& row, const StudyRow& over, std::string_view key);
+Phrase difference_of(const StudyRow& row, const StudyRow& from, std::string_view key,
+                     std::string_view unit);
+/// What follows a ratio: "2.4 times" `times`, "31 %" `more`, "12 %" `less`.
+struct RatioWords {
+  std::string_view times, more, less;
+};
+/// One job's number against another's, in the form that reads best.
+Phrase change_of(const StudyRow& row, const StudyRow& over, std::string_view key,
+                 const RatioWords& after);
+Phrase ratio_of(std::vector<Term> above, std::vector<Term> below, double value,
+                const RatioWords& after);
+/// Two numbers of one job: a share, a difference, or "31 %" less.
+Phrase share_of(const StudyRow& row, std::string_view key, std::string_view whole);
+Phrase minus(const StudyRow& row, std::string_view key, std::string_view other,
+             std::string_view unit);
+Phrase less_than(const StudyRow& row, std::string_view key, std::string_view other);
+
 /// One plain sentence about a study, made of its numbers. Words have no digits: every
 /// number is either evidence or part of a name.
 class Finding {
  public:
   explicit Finding(std::string anchor) : anchor_(std::move(anchor)) {}
 
-  Finding& say(std::string_view words);
-  Finding& name(const StudyRow& row);                       // "TP8-PP4, microbatch 2"
-  Finding& name(const StudyRow& row, std::string_view as);  // any label made of its plan
-  Finding& group(const StudyRow& row);                      // "gpt3-175b on 32 x H200"
-  Finding& group_and_name(const StudyRow& row);             // both, with a comma
-  Finding& gpu(const StudyRow& row, int32_t index);         // "GPU 14"
-  /// A number of one job, with its unit.
-  Finding& number(const StudyRow& row, std::string_view key, std::string_view unit, int digits = 3);
-  Finding& share(const StudyRow& row, std::string_view key);  // as per cent
-  /// "13.36 instead of 13.43 s", with as many digits as tell the two apart; "the same 13.4 s".
-  Finding& instead(const StudyRow& row, std::string_view key, const StudyRow& other,
-                   std::string_view other_key, std::string_view unit);
-  /// One job's number against another's: "2.4 times", "31 %" more, "31 %" less, "12 °C" more.
-  Finding& times(const StudyRow& row, const StudyRow& over, std::string_view key);
-  Finding& more(const StudyRow& row, const StudyRow& over, std::string_view key);
-  Finding& less(const StudyRow& row, const StudyRow& over, std::string_view key);
-  Finding& difference(const StudyRow& row, const StudyRow& from, std::string_view key,
-                      std::string_view unit);
-  /// Two numbers of one job: a share, a difference, or "31 %" less.
-  Finding& share_of(const StudyRow& row, std::string_view key, std::string_view whole);
-  Finding& minus(const StudyRow& row, std::string_view key, std::string_view other,
-                 std::string_view unit);
-  Finding& less_than(const StudyRow& row, std::string_view key, std::string_view other);
-  Finding& add(Evidence evidence);
+  /// Each {} of the pattern stands for the next of the phrases.
+  template <class... Phrases>
+  Finding& say(std::string_view pattern, const Phrases&... phrases) {
+    return say_all(pattern, {&phrases...});
+  }
 
-  const std::string& text() const { return text_; }
-  const std::string& html() const { return html_; }
+  const std::string& text() const { return phrase_.text; }
+  const std::string& html() const { return phrase_.html; }
   const std::string& anchor() const { return anchor_; }
-  const std::vector<Evidence>& evidence() const { return evidence_; }
-  const std::vector<Name>& names() const { return names_; }
+  const std::vector<Evidence>& evidence() const { return phrase_.evidence; }
+  const std::vector<Name>& names() const { return phrase_.names; }
 
  private:
-  Finding& compare(Evidence::Form form, Term above, Term below, double value);
+  Finding& say_all(std::string_view pattern, std::initializer_list<const Phrase*> phrases);
 
-  std::string anchor_, text_, html_;
-  std::vector<Evidence> evidence_;
-  std::vector<Name> names_;
+  std::string anchor_;
+  Phrase phrase_;
 };
 
 /// What stands out, most important first. Each looks over the whole study for its strongest case

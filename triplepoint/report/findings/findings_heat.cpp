@@ -69,13 +69,12 @@ bool slots_set_pace(const StudyRow& row) {
 void add_pace(Finding& finding, const StudyRow& row) {
   const auto clocks = ratio_of(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
   if (clocks && *clocks < 1 - least_clock_loss)
-    finding.say("; the hot ones clock ")
-        .less_than(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean")
-        .say(" lower");
+    finding.say("; the hot ones clock {} lower",
+                less_than(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean"));
   if (pace_chance(row) < least_chance)
-    finding.say("; the slowest GPU, for which all others wait, sits in a hot slot in ")
-        .share(row, "sm_clock_mhz.slowest_in_hot_slot")
-        .say(" of the nodes");
+    finding.say(
+        "; the slowest GPU, for which all others wait, sits in a hot slot in {} of the nodes",
+        percentage(row, "sm_clock_mhz.slowest_in_hot_slot"));
 }
 
 /// The same job but for who sits where and who has how many layers.
@@ -120,12 +119,10 @@ std::vector<Placed> placed_rows(const Groups& groups, bool with_layers) {
 }
 
 void add_efficiency(Finding& finding, const Placed& placed) {
-  if (placed.gain < 0)
-    finding.less(*placed.row, *placed.base, "samples_per_s_mj")
-        .say(" less samples per second and megajoule");
-  else
-    finding.more(*placed.row, *placed.base, "samples_per_s_mj")
-        .say(" more samples per second and megajoule");
+  const auto of = placed.gain < 0 ? less_of : more_of;
+  finding.say(placed.gain < 0 ? "{} less samples per second and megajoule"
+                              : "{} more samples per second and megajoule",
+              of(*placed.row, *placed.base, "samples_per_s_mj"));
 }
 
 }  // namespace
@@ -141,31 +138,25 @@ MaybeFinding about_placement(const Groups& groups) {
   constexpr std::string_view hot = "temperature_c.hot_mean", cool = "temperature_c.cool_mean",
                              cold_step = "step_without_heat_s";
   Finding finding(anchor_of("heat-temperature", *best->row));
-  finding.say("Uneven layers help: with more layers on cold slots and fewer on hot ones, ")
-      .group_and_name(*best->row)
-      .say(" reaches ");
+  finding.say(
+      "Uneven layers help: with more layers on cold slots and fewer on hot ones, {} reaches ",
+      group_and_name(*best->row));
   add_efficiency(finding, *best);
-  finding.say(" than ")
-      .name(*best->base)
-      .say(", with hot slots at ")
-      .instead(*best->row, hot, *best->base, hot, "°C")
-      .say(" and cool ones at ")
-      .instead(*best->row, cool, *best->base, cool, "°C");
+  finding.say(" than {}, with hot slots at {} and cool ones at {}", named(*best->base),
+              instead(*best->row, *best->base, hot, "°C"),
+              instead(*best->row, *best->base, cool, "°C"));
   if (number_at(*best->row, cold_step) && number_at(*best->base, cold_step))
-    finding.say("; without heat they would give a step of ")
-        .instead(*best->row, cold_step, *best->base, cold_step, "s");
+    finding.say("; without heat they would give a step of {}",
+                instead(*best->row, *best->base, cold_step, "s"));
   if (worst != best && worst->gain < 0) {
-    finding.say("; with few layers per stage the imbalance costs more than the heat: ")
-        .group_and_name(*worst->row)
-        .say(" reaches ");
+    finding.say("; with few layers per stage the imbalance costs more than the heat: {} reaches ",
+                group_and_name(*worst->row));
     add_efficiency(finding, *worst);
     constexpr std::string_view bubble = "bubble_fraction";
     const auto grown = number_at(*worst->row, bubble), before = number_at(*worst->base, bubble);
     if (grown && before && *grown >= *before + 0.01)
-      finding.say(", its bubble grown to ")
-          .share(*worst->row, bubble)
-          .say(" from ")
-          .share(*worst->base, bubble);
+      finding.say(", its bubble grown to {} from {}", percentage(*worst->row, bubble),
+                  percentage(*worst->base, bubble));
   }
   finding.say(".");
   return finding;
@@ -178,15 +169,9 @@ MaybeFinding about_rank_order(const Groups& groups) {
                               [&](const Pair& pair) { return ratio_at(pair, speed); });
   if (!most) return std::nullopt;
   Finding finding(anchor_of("heat-temperature", *most->to));
-  finding.say("Which rank runs in which slot is worth at most ")
-      .more(*most->to, *most->from, speed)
-      .say(" of the speed: ")
-      .group(*most->to)
-      .say(", ")
-      .name(*most->to, most->to->name)
-      .say(" against ")
-      .name(*most->from, most->from->name)
-      .say(".");
+  finding.say("Which rank runs in which slot is worth at most {} of the speed: {}, {} against {}.",
+              more_of(*most->to, *most->from, speed), group_name(*most->to),
+              named(*most->to, most->to->name), named(*most->from, most->from->name));
   return finding;
 }
 
@@ -201,14 +186,11 @@ MaybeFinding about_slots(const Groups& groups) {
   const StudyRow* worst = largest(slowed.empty() ? all_that_ran(groups) : slowed, heat);
   if (worst == nullptr || gap_of(*worst) < answers::least_slot_gap_c) return std::nullopt;
   Finding finding(anchor_of("heat-temperature", *worst));
-  finding
-      .say(slots_set_pace(*worst) ? "The GPU slot matters: in "
-                                  : "GPU slots differ in temperature: in ")
-      .group_and_name(*worst)
-      .say(", the hot slots run at ")
-      .number(*worst, "temperature_c.hot_mean", "°C")
-      .say(" and the cool ones at ")
-      .number(*worst, "temperature_c.cool_mean", "°C");
+  finding.say(
+      "{}: in {}, the hot slots run at {} and the cool ones at {}",
+      words(slots_set_pace(*worst) ? "The GPU slot matters" : "GPU slots differ in temperature"),
+      group_and_name(*worst), number(*worst, "temperature_c.hot_mean", "°C"),
+      number(*worst, "temperature_c.cool_mean", "°C"));
   add_pace(finding, *worst);
   finding.say(".");
   return finding;
@@ -226,13 +208,11 @@ MaybeFinding about_throttling(const Groups& groups) {
   if (worst == nullptr || *share(*worst) < least_throttling) return std::nullopt;
   const std::string reason = longest_reason(*worst);
   Finding finding(anchor_of("throttle", *worst));
-  finding.say("Clocks are limited by " + answers::throttle_reason_text(reason) + ": GPUs of ")
-      .group_and_name(*worst)
-      .say(" spend ")
-      .share(*worst, "throttle." + reason)
-      .say(" of the step below the requested clock and average ")
-      .number(*worst, "sm_clock_mhz.mean", "MHz", 4)
-      .say(".");
+  finding.say(
+      "Clocks are limited by {}: GPUs of {} spend {} of the step below the requested clock and "
+      "average {}.",
+      words(answers::throttle_reason_text(reason)), group_and_name(*worst),
+      percentage(*worst, "throttle." + reason), number(*worst, "sm_clock_mhz.mean", "MHz", 4));
   return finding;
 }
 
@@ -256,22 +236,16 @@ MaybeFinding about_lost_clocks(const Groups& groups) {
   Finding finding(anchor_of("clock", *worst));
   const bool at_limit =
       number_at(*worst, "throttle.software_thermal").value_or(0) >= least_throttling;
-  finding
-      .say(at_limit ? "Heat slows the step at the temperature limit: "
-                    : "Heat slows the step through leakage under the power cap: ")
-      .group_and_name(*worst)
-      .say(" takes ")
-      .number(*worst, "step_time_s", "s")
-      .say(" a step, and ")
-      .number(*worst, "step_without_heat_s", "s")
-      .say(" with every die at inlet temperature; ");
+  finding.say(
+      "Heat slows the step {}: {} takes {} a step, and {} with every die at inlet temperature; ",
+      words(at_limit ? "at the temperature limit" : "through leakage under the power cap"),
+      group_and_name(*worst), number(*worst, "step_time_s", "s"),
+      number(*worst, "step_without_heat_s", "s"));
   if (const auto gpu = gpu_slowed_by_heat(*worst))
-    finding.say("all wait for ").gpu(*worst, *gpu).say("; ");
-  finding.say("on average heat takes ")
-      .number(*worst, "sm_clock_mhz.lost_to_temperature", "MHz")
-      .say(" of the clock and the power cap ")
-      .number(*worst, "sm_clock_mhz.lost_to_power", "MHz")
-      .say(".");
+    finding.say("all wait for {}; ", gpu_name(*worst, *gpu));
+  finding.say("on average heat takes {} of the clock and the power cap {}.",
+              number(*worst, "sm_clock_mhz.lost_to_temperature", "MHz"),
+              number(*worst, "sm_clock_mhz.lost_to_power", "MHz"));
   return finding;
 }
 

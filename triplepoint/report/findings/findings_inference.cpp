@@ -56,6 +56,16 @@ std::optional<Pair> fastest_layout(const Groups& groups, spec::Task task, std::s
   return pair;
 }
 
+MaybeFinding about_latency(const Groups& groups, spec::Task task, std::string_view time,
+                           const char* chart, std::string_view sentence) {
+  const auto pair = fastest_layout(groups, task, time);
+  if (!pair) return std::nullopt;
+  const StudyRow &from = *pair->from, &to = *pair->to;
+  return Finding(anchor_of(chart, to))
+      .say(sentence, group_name(to), named(to), number(to, time, "s"), named(from),
+           number(from, time, "s"));
+}
+
 /// The thriftiest decoding job of each group beside its layout with fewer sequences at a time.
 std::vector<Pair> shared_weights(const Groups& groups) {
   std::vector<Pair> pairs;
@@ -101,17 +111,14 @@ MaybeFinding about_decode_energy(const Groups& groups) {
   }
   if (row == nullptr) return std::nullopt;
   Finding finding(anchor_of("energy", *row));
-  finding.say(energy_scope_of(*row) + " energy of a generated token: ")
-      .group_and_name(*row)
-      .say(", the most efficient of its group, takes ")
-      .number(*row, energy, "J a token")
-      .say("; reading weights and cache is ")
-      .share_of(*row, memory_energy, "energy_j")
-      .say(" of it, multiplying ")
-      .share_of(*row, "energy_ledger_j.compute", "energy_j")
-      .say(", and static power ")
-      .share_of(*row, "energy_ledger_j.idle", "energy_j")
-      .say(".");
+  finding.say(
+      "{} energy of a generated token: {}, the most efficient of its group, takes {}; reading "
+      "weights and cache is {} of it, "
+      "multiplying {}, and static power {}.",
+      words(energy_scope_of(*row)), group_and_name(*row), number(*row, energy, "J a token"),
+      share_of(*row, memory_energy, "energy_j"),
+      share_of(*row, "energy_ledger_j.compute", "energy_j"),
+      share_of(*row, "energy_ledger_j.idle", "energy_j"));
   return finding;
 }
 
@@ -120,56 +127,26 @@ MaybeFinding about_decode_microbatches(const Groups& groups) {
                               [](const Pair& p) { return ratio_at(*p.from, *p.to, energy); });
   if (!best || *ratio_at(*best->from, *best->to, energy) < clear_change) return std::nullopt;
   Finding finding(anchor_of("microbatch-throughput", *best->to));
-  finding.say("Batched decoding reads the weights once per batch: in ")
-      .group(*best->to)
-      .say(" as ")
-      .name(*best->to, layout_label(*best->to))
-      .say(", ")
-      .name(*best->to, microbatch_name(*best->to))
-      .say(" takes ")
-      .less(*best->to, *best->from, energy)
-      .say(" less " + energy_scope_of(*best->to) + " energy a token than ")
-      .name(*best->from, microbatch_name(*best->from))
-      .say(" and is ")
-      .times(*best->to, *best->from, speed)
-      .say(" as fast.");
+  finding.say(
+      "Batched decoding reads the weights once per batch: in {} as {}, {} takes {} less {} energy "
+      "a token than {} and is {} as fast.",
+      group_name(*best->to), named(*best->to, layout_label(*best->to)),
+      named(*best->to, microbatch_name(*best->to)), less_of(*best->to, *best->from, energy),
+      words(energy_scope_of(*best->to)), named(*best->from, microbatch_name(*best->from)),
+      times_of(*best->to, *best->from, speed));
   return finding;
 }
 
 MaybeFinding about_token_latency(const Groups& groups) {
-  const auto pair = fastest_layout(groups, spec::Task::decode, token_time);
-  if (!pair) return std::nullopt;
-  Finding finding(anchor_of("next-token", *pair->to));
-  finding.say("The layout sets the time per output token: in ")
-      .group(*pair->to)
-      .say(", ")
-      .name(*pair->to)
-      .say(" gives every sequence its next token after ")
-      .number(*pair->to, token_time, "s")
-      .say(", ")
-      .name(*pair->from)
-      .say(" after ")
-      .number(*pair->from, token_time, "s")
-      .say(".");
-  return finding;
+  return about_latency(groups, spec::Task::decode, token_time, "next-token",
+                       "The layout sets the time per output token: in {}, {} gives every sequence "
+                       "its next token after {}, {} after {}.");
 }
 
 MaybeFinding about_prompt_latency(const Groups& groups) {
-  const auto pair = fastest_layout(groups, spec::Task::prefill, first_token_time);
-  if (!pair) return std::nullopt;
-  Finding finding(anchor_of("first-token", *pair->to));
-  finding.say("The layout sets the time to the first token: in ")
-      .group(*pair->to)
-      .say(", ")
-      .name(*pair->to)
-      .say(" has read all prompts after ")
-      .number(*pair->to, first_token_time, "s")
-      .say(", ")
-      .name(*pair->from)
-      .say(" after ")
-      .number(*pair->from, first_token_time, "s")
-      .say(".");
-  return finding;
+  return about_latency(groups, spec::Task::prefill, first_token_time, "first-token",
+                       "The layout sets the time to the first token: in {}, {} has read all "
+                       "prompts after {}, {} after {}.");
 }
 
 MaybeFinding about_fine_tuning(const Groups& groups) {
@@ -185,17 +162,12 @@ MaybeFinding about_fine_tuning(const Groups& groups) {
   if (tuned == nullptr || !number_at(*tuned, "power_w.mean") || !number_at(*whole, "power_w.mean"))
     return std::nullopt;
   Finding finding(anchor_of("power", *tuned));
-  finding.say("Adapter training saves the weight gradients and the optimizer: ")
-      .group_and_name(*tuned)
-      .say(", trains ")
-      .times(*tuned, *whole, speed)
-      .say(" as fast as ")
-      .group_and_name(*whole)
-      .say(", at ")
-      .instead(*tuned, "power_w.mean", *whole, "power_w.mean", "W")
-      .say(" a GPU and ")
-      .instead(*tuned, "temperature_c.mean", *whole, "temperature_c.mean", "°C")
-      .say(".");
+  finding.say(
+      "Adapter training saves the weight gradients and the optimizer: {}, trains {} as fast as {}, "
+      "at {} a GPU and {}.",
+      group_and_name(*tuned), times_of(*tuned, *whole, speed), group_and_name(*whole),
+      instead(*tuned, *whole, "power_w.mean", "W"),
+      instead(*tuned, *whole, "temperature_c.mean", "°C"));
   return finding;
 }
 

@@ -87,9 +87,9 @@ const Change* least_affected(const std::vector<Change>& changes) {
 }
 
 void add_least_affected(Finding& finding, const Change& change) {
-  finding.say("; the smallest effect is on ").group_and_name(*change.faster).say(": ");
-  finding.more(*change.faster, *change.slower, "tokens_per_s").say(" over ");
-  finding.name(*change.slower, machine_title(*change.slower)).say(".");
+  finding.say("; the smallest effect is on {}: {} over {}.", group_and_name(*change.faster),
+              more_of(*change.faster, *change.slower, "tokens_per_s"),
+              named(*change.slower, machine_title(*change.slower)));
 }
 
 MaybeFinding about_changes(const std::vector<Change>& changes, const char* anchor,
@@ -97,12 +97,9 @@ MaybeFinding about_changes(const std::vector<Change>& changes, const char* ancho
   const Change* most = largest(changes);
   if (most == nullptr || most->ratio < min_reported_ratio) return std::nullopt;
   Finding finding(anchor);
-  finding.say(opening)
-      .group_and_name(*most->faster)
-      .say(" is ")
-      .more(*most->faster, *most->slower, "tokens_per_s")
-      .say(" faster than on ")
-      .name(*most->slower, machine_title(*most->slower));
+  finding.say("{}{} is {} faster than on {}", words(opening), group_and_name(*most->faster),
+              more_of(*most->faster, *most->slower, "tokens_per_s"),
+              named(*most->slower, machine_title(*most->slower)));
   const Change* least = least_affected(changes);
   if (least == nullptr || same_job(least->faster->job, most->faster->job))
     finding.say(".");
@@ -174,57 +171,33 @@ std::optional<PairwiseComparison> clearest_pair(const Groups& groups, std::strin
   return best;
 }
 
+constexpr RatioWords of_tokens = {" as many", " more", " fewer"};
+
 /// Tokens per second and byte of memory, the winner's over the loser's.
-std::optional<Evidence> memory_ratio(const StudyRow& winner, const StudyRow& loser) {
+std::optional<Phrase> memory_ratio(const StudyRow& winner, const StudyRow& loser) {
   const auto speed = ratio_at(winner, loser, "tokens_per_s"),
              gpus = ratio_at(loser, winner, "configuration.num_gpus"),
              memory = ratio_at(loser, winner, "memory_gib.limit");
   if (!speed || !gpus || !memory) return std::nullopt;
-  const double ratio = *speed * *gpus * *memory;
-  const double change = ratio >= 2 ? ratio : ratio >= 1 ? ratio - 1 : 1 - ratio;
-  using enum Evidence::Form;
-  return Evidence{ratio >= 2   ? value
-                  : ratio >= 1 ? more
-                               : less,
-                  {{winner.name, "tokens_per_s"},
+  return ratio_of({{winner.name, "tokens_per_s"},
                    {loser.name, "configuration.num_gpus"},
                    {loser.name, "memory_gib.limit"}},
                   {{loser.name, "tokens_per_s"},
                    {winner.name, "configuration.num_gpus"},
                    {winner.name, "memory_gib.limit"}},
-                  change,
-                  ratio >= 2 ? significant(change) + " times" : percent(change)};
+                  *speed * *gpus * *memory, of_tokens);
 }
 
-void add_raw_comparison(Finding& finding, const StudyRow& winner, const StudyRow& loser) {
-  const auto ratio = ratio_at(winner, loser, "tokens_per_s");
-  if (!ratio) return;
-  finding.say(", and for the whole machines ");
-  if (*ratio >= 2)
-    finding.times(winner, loser, "tokens_per_s").say(" as many");
-  else if (*ratio >= 1)
-    finding.more(winner, loser, "tokens_per_s").say(" more");
-  else
-    finding.less(winner, loser, "tokens_per_s").say(" fewer");
-}
-
-/// "3.4 times as long", "12 % longer", "3 % less time".
-void add_step_change(Finding& finding, const StudyRow& row, const StudyRow& base) {
-  const double ratio = ratio_at(row, base, "step_time_s").value_or(1);
-  if (ratio >= 2)
-    finding.times(row, base, "step_time_s").say(" as long");
-  else if (ratio >= 1)
-    finding.more(row, base, "step_time_s").say(" longer");
-  else
-    finding.less(row, base, "step_time_s").say(" less time");
+Phrase step_change(const StudyRow& row, const StudyRow& base) {
+  return change_of(row, base, "step_time_s", {" as long", " longer", " less time"});
 }
 
 /// Where it changes by half a per cent or more. Of one job's steps, fans and hosts with it.
 void add_node_energy(Finding& finding, const StudyRow& row, const StudyRow& base) {
   constexpr std::string_view key = "node_energy_j";
   const double ratio = ratio_at(row, base, key).value_or(1);
-  if (ratio >= 1.005) finding.say(" and ").more(row, base, key).say(" more node energy");
-  if (ratio <= 0.995) finding.say(" and ").less(row, base, key).say(" less node energy");
+  if (ratio >= 1.005) finding.say(" and {} more node energy", more_of(row, base, key));
+  if (ratio <= 0.995) finding.say(" and {} less node energy", less_of(row, base, key));
 }
 
 /// Whether the condition changes what one would choose: the fastest job of a model.
@@ -244,13 +217,9 @@ void add_choice(Finding& finding, const std::vector<const StudyRow*>& rows) {
     const StudyRow& one = *by_condition.begin()->second;
     for (const auto& [condition, other] : by_condition)
       if (short_label(*other) != short_label(one)) {
-        finding.say("; it changes the choice: of ")
-            .group(one)
-            .say(", ")
-            .name(one)
-            .say(" is fastest with ");
-        finding.name(one, one.condition).say(", ").name(*other).say(" with ");
-        finding.name(*other, condition);
+        finding.say("; it changes the choice: of {}, {} is fastest with {}, {} with {}",
+                    group_name(one), named(one), named(one, one.condition), named(*other),
+                    named(*other, condition));
         return;
       }
   }
@@ -289,22 +258,20 @@ MaybeFinding about_conditions(const Groups& groups) {
   const auto [least, most] = std::ranges::minmax_element(jobs, {}, &Effects::largest);
   const auto name = [&](const StudyRow& row) { return model_title(row) + ", " + full_label(row); };
   Finding finding("machines-equal-gpus");
-  finding.say("Against ").name(*most->base, most->base->condition).say(", ");
-  finding.name(*most->base, name(*most->base));
-  finding.say(jobs.size() > 1 ? ", the job that changes most, takes " : " takes ");
+  finding.say("Against {}, {}{}", named(*most->base, most->base->condition),
+              named(*most->base, name(*most->base)),
+              words(jobs.size() > 1 ? ", the job that changes most, takes " : " takes "));
   for (const StudyRow* row : most->rows) {
-    if (row != most->rows.front()) finding.say(", ");
-    add_step_change(finding, *row, *most->base);
+    finding.say(row != most->rows.front() ? ", {}" : "{}", step_change(*row, *most->base));
     add_node_energy(finding, *row, *most->base);
-    finding.say(" with ").name(*row, row->condition);
+    finding.say(" with {}", named(*row, row->condition));
   }
   if (least->base != most->base && least->largest < 0.5 * most->largest) {
     const StudyRow* row = *std::ranges::max_element(least->rows, {}, [&](const StudyRow* each) {
       return std::abs(std::log(*ratio_at(*each, *least->base, "step_time_s")));
     });
-    finding.say("; ").name(*least->base, name(*least->base)).say(" at most ");
-    add_step_change(finding, *row, *least->base);
-    finding.say(" (").name(*row, row->condition).say(")");
+    finding.say("; {} at most {} ({})", named(*least->base, name(*least->base)),
+                step_change(*row, *least->base), named(*row, row->condition));
   }
   add_choice(finding, rows);
   return std::move(finding.say("."));
@@ -331,12 +298,13 @@ MaybeFinding about_scaling(const Groups& groups) {
   });
   const auto add = [&](Finding& finding, const StudyRow& few, const StudyRow& many) {
     const double kept = *ratio_at(many, few, speed);
-    finding.group_and_name(many).say(" keeps ").add({Evidence::Form::value,
-                                                     {{many.name, std::string(speed)}},
-                                                     {{few.name, std::string(speed)}},
-                                                     kept,
-                                                     percent(kept)});
-    finding.say(" of each GPU's speed on ").name(few, machine_title(few));
+    finding.say("{} keeps {} of each GPU's speed on {}", group_and_name(many),
+                figure({Evidence::Form::value,
+                        {{many.name, std::string(speed)}},
+                        {{few.name, std::string(speed)}},
+                        kept,
+                        percent(kept)}),
+                named(few, machine_title(few)));
   };
   Finding finding("machines-equal-gpus");
   add(finding, *worst->second.first, *worst->second.second);
@@ -352,19 +320,16 @@ MaybeFinding about_machines(const Groups& groups) {
   if (!pair) return std::nullopt;
   const auto& [winner, loser] = *pair;
   Finding finding("machines-equal-gpus");
-  finding.say("Scale up or out: GPU for GPU, ").group(*winner).say(verb_of(*winner));
-  if (ratio_at(*winner, *loser, "tokens_per_s_per_gpu").value_or(1) >= 2)
-    finding.times(*winner, *loser, "tokens_per_s_per_gpu").say(" the tokens/s of ");
-  else
-    finding.more(*winner, *loser, "tokens_per_s_per_gpu").say(" more tokens/s than ");
-  finding.name(*loser, machine_title(*loser));
+  finding.say("Scale up or out: GPU for GPU, {}{}{}{}", group_name(*winner),
+              words(verb_of(*winner)),
+              change_of(*winner, *loser, "tokens_per_s_per_gpu",
+                        {" the tokens/s of ", " more tokens/s than ", ""}),
+              named(*loser, machine_title(*loser)));
   if (const auto memory = memory_ratio(*winner, *loser))
-    finding.say(", for equal memory ")
-        .add(*memory)
-        .say(memory->form == Evidence::Form::value  ? " as many"
-             : memory->form == Evidence::Form::more ? " more"
-                                                    : " fewer");
-  add_raw_comparison(finding, *winner, *loser);
+    finding.say(", for equal memory {}", *memory);
+  if (ratio_at(*winner, *loser, "tokens_per_s"))
+    finding.say(", and for the whole machines {}",
+                change_of(*winner, *loser, "tokens_per_s", of_tokens));
   finding.say(".");
   return finding;
 }
@@ -374,17 +339,9 @@ MaybeFinding about_machines_per_watt(const Groups& groups) {
   if (!pair) return std::nullopt;
   const auto& [winner, loser] = *pair;
   Finding finding("machines-equal-watts");
-  finding.say("Energy of a token: ")
-      .group(*winner)
-      .say(" as ")
-      .name(*winner)
-      .say(" takes ")
-      .less(*winner, *loser, "joules_per_token")
-      .say(" less " + energy_scope_of(*winner) + " energy than ")
-      .name(*loser, machine_title(*loser))
-      .say(" as ")
-      .name(*loser)
-      .say(".");
+  finding.say("Energy of a token: {} as {} takes {} less {} energy than {} as {}.",
+              group_name(*winner), named(*winner), less_of(*winner, *loser, "joules_per_token"),
+              words(energy_scope_of(*winner)), named(*loser, machine_title(*loser)), named(*loser));
   return finding;
 }
 
@@ -489,8 +446,7 @@ std::vector<MachineComparison> machine_comparisons(const std::vector<Group>& gro
     const StudyRow* chosen = choose(group.that_ran());
     if (chosen == nullptr || !chosen->has_job) continue;
     const std::string model = model_title(*chosen);
-    auto comparison = std::ranges::find_if(
-        comparisons, [&](const MachineComparison& c) { return c.model == model; });
+    auto comparison = std::ranges::find(comparisons, model, &MachineComparison::model);
     if (comparison == comparisons.end())
       comparison = comparisons.insert(comparisons.end(), {model, {}});
     comparison->entries.push_back(chosen);

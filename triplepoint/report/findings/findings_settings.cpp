@@ -29,11 +29,8 @@ std::vector<Pair> growing_microbatches(const Groups& groups) {
 }
 
 /// "1.9 times as fast", "31 % faster".
-void add_gain(Finding& finding, const Pair& pair) {
-  if (*gain(pair) >= 2)
-    finding.times(*pair.to, *pair.from, speed).say(" as fast");
-  else
-    finding.more(*pair.to, *pair.from, speed).say(" faster");
+Phrase gain_words(const Pair& pair) {
+  return change_of(*pair.to, *pair.from, speed, {" as fast", " faster", " slower"});
 }
 
 std::optional<double> bubble_seconds(const StudyRow& row) {
@@ -61,10 +58,8 @@ bool is_most_of_change(const Pair& pair, std::optional<double> (*part)(const Stu
 void add_peak_power(Finding& finding, const Pair& pair) {
   const auto change = ratio_at(pair, peak_power);
   if (!change) return;
-  if (*change >= 1)
-    finding.say(" and raises peak power by ").more(*pair.to, *pair.from, peak_power);
-  else
-    finding.say(" and lowers peak power by ").less(*pair.to, *pair.from, peak_power);
+  finding.say(*change >= 1 ? " and raises peak power by {}" : " and lowers peak power by {}",
+              (*change >= 1 ? more_of : less_of)(*pair.to, *pair.from, peak_power));
 }
 
 /// Fewer microbatches gather the weights less often, where that is most of what they save.
@@ -74,9 +69,7 @@ void add_gathers(Finding& finding, const Pair& pair) {
              all_before = number_at(*pair.from, all), all_after = number_at(*pair.to, all);
   if (!before || !after || !all_before || !all_after) return;
   if (*before - *after <= 0.5 * (*all_before - *all_after) || *before <= *after) return;
-  finding.say("; all-gathers take ")
-      .instead(*pair.to, gathers, *pair.from, gathers, "s")
-      .say(" a step");
+  finding.say("; all-gathers take {} a step", instead(*pair.to, *pair.from, gathers, "s"));
 }
 
 std::vector<Pair> switched_on(const Groups& groups, PlanSetting setting,
@@ -99,16 +92,11 @@ MaybeFinding about_faster_microbatches(const Groups& groups) {
   const auto best = strongest(growing_microbatches(groups), gain);
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("microbatch-throughput", *best->to));
-  finding.say("Larger microbatches can be faster: ")
-      .name(*best->to, microbatch_name(*best->to))
-      .say(" instead of ")
-      .name(*best->from, microbatch_name(*best->from))
-      .say(" makes ")
-      .name(*best->to, layout_with_options(*best->to))
-      .say(" of ")
-      .group(*best->to)
-      .say(" ");
-  add_gain(finding, *best);
+  finding.say("Larger microbatches can be faster: {} instead of {} makes {} of {} {}",
+              named(*best->to, microbatch_name(*best->to)),
+              named(*best->from, microbatch_name(*best->from)),
+              named(*best->to, layout_with_options(*best->to)), group_name(*best->to),
+              gain_words(*best));
   add_peak_power(finding, *best);
   add_gathers(finding, *best);
   finding.say(".");
@@ -126,18 +114,14 @@ MaybeFinding about_slower_microbatches(const Groups& groups) {
     finding.say("Fewer microbatches lengthen the bubble, and with it the step: ");
   else
     finding.say("Larger microbatches can be slower: ");
-  finding.name(*worst->to, microbatch_name(*worst->to))
-      .say(" instead of ")
-      .name(*worst->from, microbatch_name(*worst->from))
-      .say(" makes steps of ")
-      .name(*worst->to, layout_with_options(*worst->to))
-      .say(" of ")
-      .group(*worst->to)
-      .say(" ");
+  finding.say("{} instead of {} makes steps of {} of {} ",
+              named(*worst->to, microbatch_name(*worst->to)),
+              named(*worst->from, microbatch_name(*worst->from)),
+              named(*worst->to, layout_with_options(*worst->to)), group_name(*worst->to));
   if (*ratio_at(*worst, step_time) >= 2)
-    finding.times(*worst->to, *worst->from, step_time).say(" as long.");
+    finding.say("{} as long.", times_of(*worst->to, *worst->from, step_time));
   else
-    finding.more(*worst->to, *worst->from, step_time).say(" longer.");
+    finding.say("{} longer.", more_of(*worst->to, *worst->from, step_time));
   add_default_stack(finding, *worst->from, *worst->to);
   return finding;
 }
@@ -149,19 +133,13 @@ MaybeFinding about_peaks_of_microbatches(const Groups& groups) {
   const auto worst = strongest(slower, [](const Pair& pair) { return ratio_at(pair, peak_power); });
   if (!worst || *ratio_at(*worst, peak_power) < 1.01) return std::nullopt;
   Finding finding(anchor_of("microbatch-peak-power", *worst->to));
-  finding.say("Peaks grow with the microbatch even where speed does not: ")
-      .name(*worst->to, microbatch_name(*worst->to))
-      .say(" takes ")
-      .name(*worst->to, layout_with_options(*worst->to))
-      .say(" of ")
-      .group(*worst->to)
-      .say(" from ")
-      .number(*worst->from, peak_power, "")
-      .say(" to ")
-      .number(*worst->to, peak_power, "W")
-      .say(" at its peak and makes steps ")
-      .more(*worst->to, *worst->from, step_time)
-      .say(" longer.");
+  finding.say(
+      "Peaks grow with the microbatch even where speed does not: {} takes {} of {} from {} to {} "
+      "at its peak and makes steps {} longer.",
+      named(*worst->to, microbatch_name(*worst->to)),
+      named(*worst->to, layout_with_options(*worst->to)), group_name(*worst->to),
+      number(*worst->from, peak_power, ""), number(*worst->to, peak_power, "W"),
+      more_of(*worst->to, *worst->from, step_time));
   return finding;
 }
 
@@ -177,22 +155,15 @@ MaybeFinding about_experts(const Groups& groups) {
   const auto best = strongest(pairs, gain);
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("kernels", *best->to));
-  finding
-      .say(is_most_of_change(*best, all_to_all_seconds) ? "Experts belong inside a node: for "
-                                                        : "Expert groups inside a node: for ")
-      .group(*best->to)
-      .say(", ")
-      .name(*best->to)
-      .say(" keeps each expert group in one node and is ");
-  add_gain(finding, *best);
-  finding.say(*gain(*best) >= 2 ? " as " : " than ")
-      .name(*best->from)
-      .say(", whose groups cross nodes");
+  finding.say(
+      "{} inside a node: for {}, {} keeps each expert group in one node and is {}{}{}, whose "
+      "groups cross nodes",
+      words(is_most_of_change(*best, all_to_all_seconds) ? "Experts belong" : "Expert groups"),
+      group_name(*best->to), named(*best->to), gain_words(*best),
+      words(*gain(*best) >= 2 ? " as " : " than "), named(*best->from));
   constexpr std::string_view all_to_all = "kernel_time_s.all_to_all";
   if (number_at(*best->from, all_to_all) && number_at(*best->to, all_to_all))
-    finding.say(" (all-to-all ")
-        .instead(*best->to, all_to_all, *best->from, all_to_all, "s")
-        .say(" a step)");
+    finding.say(" (all-to-all {} a step)", instead(*best->to, *best->from, all_to_all, "s"));
   finding.say(".");
   add_default_stack(finding, *best->from, *best->to);
   return finding;
@@ -204,17 +175,12 @@ MaybeFinding about_recompute(const Groups& groups) {
                 [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
   if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *worst->to));
-  finding.say("Recomputing activations that would fit costs time: it makes steps of ")
-      .group(*worst->from)
-      .say(", ")
-      .name(*worst->from)
-      .say(", ")
-      .more(*worst->to, *worst->from, step_time)
-      .say(" longer");
+  finding.say(
+      "Recomputing activations that would fit costs time: it makes steps of {}, {}, {} longer",
+      group_name(*worst->from), named(*worst->from), more_of(*worst->to, *worst->from, step_time));
   if (number_at(*worst->from, "memory_gib.total") && number_at(*worst->to, "memory_gib.total"))
-    finding.say(" to save ")
-        .difference(*worst->from, *worst->to, "memory_gib.total", "GiB")
-        .say(" that the GPU has");
+    finding.say(" to save {} that the GPU has",
+                difference_of(*worst->from, *worst->to, "memory_gib.total", "GiB"));
   finding.say(".");
   add_default_stack(finding, *worst->from, *worst->to);
   return finding;
@@ -239,19 +205,11 @@ MaybeFinding about_what_recompute_unlocks(const Groups& groups) {
       !number_at(*best->from, "memory_gib.limit"))
     return std::nullopt;
   Finding finding(anchor_of("memory", *best->to));
-  finding.say("Recomputing makes room: ")
-      .group(*best->from)
-      .say(" as ")
-      .name(*best->from)
-      .say(" would need ")
-      .number(*best->from, "memory_gib.total", "GiB")
-      .say(" of ")
-      .number(*best->from, "memory_gib.limit", "")
-      .say("; with it, it needs ")
-      .number(*best->to, "memory_gib.total", "GiB")
-      .say(" and runs at ")
-      .number(*best->to, speed, "tokens/s")
-      .say(".");
+  finding.say(
+      "Recomputing makes room: {} as {} would need {} of {}; with it, it needs {} and runs at {}.",
+      group_name(*best->from), named(*best->from), number(*best->from, "memory_gib.total", "GiB"),
+      number(*best->from, "memory_gib.limit", ""), number(*best->to, "memory_gib.total", "GiB"),
+      number(*best->to, speed, "tokens/s"));
   return finding;
 }
 
@@ -262,29 +220,21 @@ MaybeFinding about_overlap(const Groups& groups) {
       strongest(pairs, [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *best->to));
-  finding.say(pairs.size() > 1 ? "Overlap pays at best: it makes " : "Overlap pays: it makes ")
-      .group_and_name(*best->from)
-      .say(", ");
-  add_gain(finding, *best);
+  finding.say(
+      pairs.size() > 1 ? "Overlap pays at best: it makes {}, {}" : "Overlap pays: it makes {}, {}",
+      group_and_name(*best->from), gain_words(*best));
   const auto peaks = ratio_at(*best, peak_heat);
   if (peaks && known_number(*best->to, peak_heat) - known_number(*best->from, peak_heat) > 0.5)
-    finding.say(" and ")
-        .difference(*best->to, *best->from, peak_heat, "°C")
-        .say(" hotter at its peak");
+    finding.say(" and {} hotter at its peak",
+                difference_of(*best->to, *best->from, peak_heat, "°C"));
   if (least->to != best->to && std::abs(*gain(*least) - 1) < 0.005)
-    finding.say("; it changes nothing of ").group_and_name(*least->from);
+    finding.say("; it changes nothing of {}", group_and_name(*least->from));
   else if (least->to != best->to && *gain(*least) > 1)
-    finding.say("; at worst ")
-        .group_and_name(*least->from)
-        .say(", ")
-        .more(*least->to, *least->from, speed)
-        .say(" faster");
+    finding.say("; at worst {}, {} faster", group_and_name(*least->from),
+                more_of(*least->to, *least->from, speed));
   else if (least->to != best->to)
-    finding.say("; at worst it makes ")
-        .group_and_name(*least->from)
-        .say(", ")
-        .less(*least->to, *least->from, speed)
-        .say(" slower");
+    finding.say("; at worst it makes {}, {} slower", group_and_name(*least->from),
+                less_of(*least->to, *least->from, speed));
   finding.say(".");
   add_default_stack(finding, *best->from, *best->to);
   return finding;
@@ -297,11 +247,8 @@ MaybeFinding about_overlap_in_vain(const Groups& groups) {
                 [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
   if (!worst || *gain(*worst) > 0.995) return std::nullopt;
   Finding finding(anchor_of("throughput", *worst->to));
-  finding.say("Overlap can cost speed: ")
-      .group_and_name(*worst->from)
-      .say(", takes ")
-      .more(*worst->to, *worst->from, step_time)
-      .say(" longer a step with it");
+  finding.say("Overlap can cost speed: {}, takes {} longer a step with it",
+              group_and_name(*worst->from), more_of(*worst->to, *worst->from, step_time));
   if (is_most_of_change(*worst, compute_seconds))
     finding.say(", because kernels that share a GPU with transfers take longer");
   finding.say(".");
@@ -323,29 +270,18 @@ MaybeFinding about_full_sharding(const Groups& groups) {
   const StudyRow &fsdp = *worst->to, &other = *worst->from;
   Finding finding(anchor_of("kernels", fsdp));
   if (*gain(*worst) > 1) {
-    finding.say("Full sharding is faster even in its worst case: ")
-        .group_and_name(fsdp)
-        .say(" is ")
-        .more(fsdp, other, speed)
-        .say(" faster than ")
-        .name(other)
-        .say(".");
+    finding.say("Full sharding is faster even in its worst case: {} is {} faster than {}.",
+                group_and_name(fsdp), more_of(fsdp, other, speed), named(other));
     return finding;
   }
-  finding.say("Sharding parameters over nodes costs most: ")
-      .group_and_name(fsdp)
-      .say(" needs ")
-      .times(other, fsdp, speed)
-      .say(" the time of ")
-      .name(other);
+  finding.say("Sharding parameters over nodes costs most: {} needs {} the time of {}",
+              group_and_name(fsdp), times_of(other, fsdp, speed), named(other));
   if (number_at(fsdp, "kernel_time_s.all_gather"))
-    finding.say("; of its kernel time, ")
-        .share_of(fsdp, "kernel_time_s.all_gather", "kernel_time_s.total")
-        .say(" goes into all-gathers");
+    finding.say("; of its kernel time, {} goes into all-gathers",
+                share_of(fsdp, "kernel_time_s.all_gather", "kernel_time_s.total"));
   if (number_at(fsdp, "kernel_time_s.waiting").value_or(0) > 0)
-    finding.say("; waiting inside communication is ")
-        .share_of(fsdp, "kernel_time_s.waiting", "kernel_time_s.total")
-        .say(" of it");
+    finding.say("; waiting inside communication is {} of it",
+                share_of(fsdp, "kernel_time_s.waiting", "kernel_time_s.total"));
   finding.say(".");
   add_default_stack(finding, *worst->from, *worst->to);
   return finding;
@@ -377,14 +313,14 @@ const char* why_links_are_idle(const Pair& most) {
 }
 
 void add_other_traffic(Finding& finding, const Pair& pair) {
-  finding.group(*pair.to).say(" as ").name(*pair.to, pair.to->name);
+  finding.say("{} as {}", group_name(*pair.to), named(*pair.to, pair.to->name));
   if (*gain(pair) >= 1)
-    finding.say(" is ").more(*pair.to, *pair.from, speed).say(" faster than ");
+    finding.say(" is {} faster than ", more_of(*pair.to, *pair.from, speed));
   else
-    finding.say(" takes ").more(*pair.to, *pair.from, step_time).say(" longer a step than ");
-  finding.name(*pair.from, pair.from->name).say(" and uses ").share(*pair.to, link_use);
+    finding.say(" takes {} longer a step than ", more_of(*pair.to, *pair.from, step_time));
+  finding.say("{} and uses {}", named(*pair.from, pair.from->name), percentage(*pair.to, link_use));
   if (percent(known_number(*pair.to, link_use)) != percent(known_number(*pair.from, link_use)))
-    finding.say(" instead of ").share(*pair.from, link_use).say(" of its NICs");
+    finding.say(" instead of {} of its NICs", percentage(*pair.from, link_use));
   else
     finding.say(" of its NICs, as before");
 }
@@ -400,8 +336,8 @@ MaybeFinding about_sends(const Groups& groups) {
   const auto idle = [](const Pair& pair) { return *number_at(*pair.from, link_use) < 0.1; };
   if (!std::ranges::all_of(pairs, idle)) return std::nullopt;
   Finding finding(anchor_of("throughput", *most->to));
-  finding.say("Tensor with pipeline parallelism leaves the links between nodes idle")
-      .say(why_links_are_idle(*most));
+  finding.say("Tensor with pipeline parallelism leaves the links between nodes idle{}",
+              words(why_links_are_idle(*most)));
   add_other_traffic(finding, *most);
   if (most->to != least->to) {
     finding.say("; ");

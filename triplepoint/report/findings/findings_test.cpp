@@ -168,7 +168,7 @@ TEST_CASE("a wrong number, a number without evidence and a wrong name are found 
   const Json results = json_of(study);
   const StudyRow& row = study.rows.front();
   CHECK(!faults_of(Finding("a").say("It takes 5 s."), results).empty());
-  CHECK(!faults_of(Finding("a").name(row, "TP3-PP4"), results).empty());
+  CHECK(!faults_of(Finding("a").say("{}", named(row, "TP3-PP4")), results).empty());
   Finding wrong("a");
   wrong.number(row, "tokens_per_s", "tokens/s");
   CHECK(faults_of(wrong, results).empty());
@@ -349,7 +349,7 @@ TEST_CASE("layers that follow the cold are found, with what they gain and what t
   Study study = sample_study();
   CHECK(!any_says(find_findings(study), "Uneven layers help"));
   // The first and the last row that ran, again with cold slots first: one gains, one loses.
-  std::vector<StudyRow> placed = kept(study.rows, [](const StudyRow& row) { return row.metrics; });
+  std::vector<StudyRow> placed = kept(study.rows, &StudyRow::metrics);
   placed = {placed.front(), placed.back()};
   *placed.back().metrics->bubble_fraction += 0.05;
   for (StudyRow& row : placed) {

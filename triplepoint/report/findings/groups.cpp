@@ -134,7 +134,7 @@ std::vector<Group> groups_of(const Study& study) {
   std::vector<Group> groups;
   for (const StudyRow& row : study.rows) {
     const std::string title = group_title(row);
-    auto group = std::ranges::find_if(groups, [&](const Group& g) { return g.title == title; });
+    auto group = std::ranges::find(groups, title, &Group::title);
     if (group == groups.end()) group = groups.insert(groups.end(), {identifier(title), title, {}});
     group->rows.push_back(&row);
   }

@@ -278,8 +278,8 @@ triplepoint::DataTable score_table(const metrics::SuiteScore& suite) {
   table.title = "Medians of the repeats after the warm-up; the reference scores 1";
   table.columns = {{"cluster", "cluster"}, {"job", "job"}};
   for (std::size_t m = 0; m < std::size(columns); ++m)
-    table.columns.push_back({std::string(spec::EnumNames<spec::ScoreMetric>::names[m]),
-                             columns[m].title, columns[m].scale, columns[m].digits});
+    table.columns.push_back({std::string(spec::enum_names<spec::ScoreMetric>[m]), columns[m].title,
+                             columns[m].scale, columns[m].digits});
   table.columns.push_back({"score", "score", 1, 3});
   constexpr const char* why = "no run of the job knows it";
   for (const ScoreCard& card : suite.cards)

@@ -37,26 +37,22 @@ double gain_of(const Pair& pair) {
 
 /// "67 % more tokens/s, 38 % less GPU energy a token, 2.1 °C cooler at its peak."
 void add_gain_between(Finding& text, const StudyRow& from, const StudyRow& to) {
-  const double gain = ratio_at(to, from, speed).value_or(1);
-  if (gain >= 2)
-    text.times(to, from, speed).say(" the speed");
-  else
-    text.more(to, from, speed).say(" more tokens/s");
+  text.say("{}", change_of(to, from, speed, {" the speed", " more tokens/s", " fewer tokens/s"}));
   if (const auto joules = ratio_at(to, from, energy)) {
+    const Phrase scope = words(energy_scope_of(to) + " energy a token");
     if (*joules <= 0.995)
-      text.say(", ").less(to, from, energy).say(" less ");
+      text.say(", {} less {}", less_of(to, from, energy), scope);
     else if (*joules >= 1.005)
-      text.say(", ").more(to, from, energy).say(" more ");
+      text.say(", {} more {}", more_of(to, from, energy), scope);
     else
-      text.say(", the same ");
-    text.say(energy_scope_of(to) + " energy a token");
+      text.say(", the same {}", scope);
   }
   const auto before = number_at(from, "temperature_c.peak"),
              after = number_at(to, "temperature_c.peak");
   if (before && after && *after > *before + 0.5)
-    text.say(", ").difference(to, from, "temperature_c.peak", "°C").say(" hotter at its peak");
+    text.say(", {} hotter at its peak", difference_of(to, from, "temperature_c.peak", "°C"));
   if (before && after && *after < *before - 0.5)
-    text.say(", ").difference(from, to, "temperature_c.peak", "°C").say(" cooler at its peak");
+    text.say(", {} cooler at its peak", difference_of(from, to, "temperature_c.peak", "°C"));
 }
 
 /// Seconds of a step with other software and all else as it is; nothing where the job does not fit
@@ -99,31 +95,27 @@ void add_change(Finding& text, const Pair& pair) {
   const StudyRow &from = *pair.from, &to = *pair.to;
   switch (pair.setting) {
     case PlanSetting::layout:
-      text.say("Lay out as ").name(to).say(" instead of ").name(from, layout_with_options(from));
+      text.say("Lay out as {} instead of {}", named(to), named(from, layout_with_options(from)));
       break;
     case PlanSetting::microbatch:
-      text.say("Take ")
-          .name(to, microbatch_name(to))
-          .say(" instead of ")
-          .name(from, microbatch_name(from))
-          .say(" with ")
-          .name(to, layout_with_options(to));
+      text.say("Take {} instead of {} with {}", named(to, microbatch_name(to)),
+               named(from, microbatch_name(from)), named(to, layout_with_options(to)));
       break;
     case PlanSetting::recompute:
-      text.say(to.job.plan.recompute == spec::Recompute::none        ? "Recompute nothing in "
-               : to.job.plan.recompute == spec::Recompute::selective ? "Recompute selectively in "
-                                                                     : "Recompute in ")
-          .name(from);
+      text.say(to.job.plan.recompute == spec::Recompute::none        ? "Recompute nothing in {}"
+               : to.job.plan.recompute == spec::Recompute::selective ? "Recompute selectively in {}"
+                                                                     : "Recompute in {}",
+               named(from));
       break;
     case PlanSetting::overlap:
-      text.say(overlaps(to) ? "Overlap communication with computing in " : "Do not overlap in ")
-          .name(from);
+      text.say(overlaps(to) ? "Overlap communication with computing in {}" : "Do not overlap in {}",
+               named(from));
       break;
     case PlanSetting::placement:
-      text.say("Place the ranks on the GPUs of a node as ").name(to, to.name).say(" does");
+      text.say("Place the ranks on the GPUs of a node as {} does", named(to, to.name));
       break;
     case PlanSetting::sends:
-      text.say("Send between stages as ").name(to, to.name).say(" does");
+      text.say("Send between stages as {} does", named(to, to.name));
       break;
   }
   text.say(": ");
@@ -220,17 +212,17 @@ const run::Bottleneck* effect_of_fault(const StudyRow& row) {
 bool add_default_stack(Finding& text, const StudyRow& from, const StudyRow& to) {
   const DefaultStack there = with_default_stack(from, to);
   const std::string with = fmt::format(" With stack {} ", spec::default_stack);
-  if (there.fails != nullptr) text.say(with).name(*there.fails).say(" does not fit or run.");
+  if (there.fails != nullptr) text.say(with + "{} does not fit or run.", named(*there.fails));
   if (!there.ratio) return there.fails != nullptr;
   const double gain = *there.ratio - 1, here = ratio_at(to, from, speed).value_or(1) - 1;
   if (std::abs(gain) >= least_gain && gain / here >= 0.5 && gain / here <= 1.5) return true;
-  text.say(with + (gain < 0 ? "the same change costs " : "the same change gains "))
-      .add({gain < 0 ? Evidence::Form::less : Evidence::Form::more,
-            {{"", std::string(default_stack_key) + change_key(from, to)}},
-            {},
-            std::abs(gain),
-            percent(std::abs(gain))})
-      .say(" of the speed.");
+  text.say(with + (gain < 0 ? "the same change costs {} of the speed."
+                            : "the same change gains {} of the speed."),
+           figure({gain < 0 ? Evidence::Form::less : Evidence::Form::more,
+                   {{"", std::string(default_stack_key) + change_key(from, to)}},
+                   {},
+                   std::abs(gain),
+                   percent(std::abs(gain))}));
   return true;
 }
 
@@ -244,28 +236,26 @@ Finding what_limits(const StudyRow& row) {
   std::vector<Share> shares = shares_of_step(row);
   constexpr std::string_view cap = "throttle.software_power_cap";
   if (shares.empty() && number_at(row, cap).value_or(0) >= 0.5)
-    return std::move(text.say("the power cap, ").share(row, cap).say(" of the time"));
+    return std::move(text.say("the power cap, {} of the time", percentage(row, cap)));
   if (shares.empty()) return std::move(text.say("not known"));
   std::ranges::stable_sort(shares, std::greater(), &Share::value);
   const Share most = shares.front();
   for (const Share& share : shares) {
     if (share.key != most.key && share.value < least_named_share) break;
-    text.say(share.key == most.key ? "" : ", then ").say(share.words).say(", ");
-    if (share.whole.empty())
-      text.share(row, share.key);
-    else
-      text.share_of(row, share.key, share.whole);
+    text.say(
+        share.key == most.key ? "{}, {}" : ", then {}, {}", words(share.words),
+        share.whole.empty() ? percentage(row, share.key) : share_of(row, share.key, share.whole));
     if (share.key == most.key) text.say(" of the step");
   }
   const auto lost = number_at(row, "sm_clock_mhz.lost_to_power");
   if (has_fault(row)) return std::move(text.say("; with its fault"));
   if (heat_share(row) >= clear_heat_share) {
-    text.say("; heat takes ").minus(row, "step_time_s", "step_without_heat_s", "s").say(" of it");
-    if (const auto gpu = gpu_slowed_by_heat(row)) text.say(", by ").gpu(row, *gpu);
+    text.say("; heat takes {} of it", minus(row, "step_time_s", "step_without_heat_s", "s"));
+    if (const auto gpu = gpu_slowed_by_heat(row)) text.say(", by {}", gpu_name(row, *gpu));
     return text;
   }
   if (most.key == "kernel_time_s.compute" && lost && *lost >= 20)
-    text.say("; the power cap takes ").number(row, "sm_clock_mhz.lost_to_power", "MHz");
+    text.say("; the power cap takes {}", number(row, "sm_clock_mhz.lost_to_power", "MHz"));
   return text;
 }
 
@@ -309,20 +299,17 @@ Answers answers_for(const Group& group) {
       Finding("throughput-" + id), Finding("energy-" + id),     Finding("kernels-" + id),
       Finding("change-" + id),     Finding("temperature-" + id)};
   if (answers.fastest != nullptr) {
-    answers.fastest_text.name(*answers.fastest, short_label(*answers.fastest))
-        .say(": ")
-        .number(*answers.fastest, speed, "tokens/s", 4)
-        .say(is_tight(*answers.fastest) ? ", memory is tight" : "");
+    answers.fastest_text.say("{}: {}{}", named(*answers.fastest, short_label(*answers.fastest)),
+                             number(*answers.fastest, speed, "tokens/s", 4),
+                             words(is_tight(*answers.fastest) ? ", memory is tight" : ""));
     answers.limit_text = what_limits(*answers.fastest);
   }
   if (answers.thriftiest != nullptr)
-    answers.energy_text.name(*answers.thriftiest, short_label(*answers.thriftiest))
-        .say(": ")
-        .number(*answers.thriftiest, energy, "J/token");
+    answers.energy_text.say("{}: {}", named(*answers.thriftiest, short_label(*answers.thriftiest)),
+                            number(*answers.thriftiest, energy, "J/token"));
   if (answers.hottest != nullptr)
-    answers.heat_text.number(*answers.hottest, "temperature_c.peak", "°C")
-        .say(" in ")
-        .name(*answers.hottest);
+    answers.heat_text.say("{} in {}", number(*answers.hottest, "temperature_c.peak", "°C"),
+                          named(*answers.hottest));
   if (answers.fastest == nullptr) return answers;
   if (const run::Bottleneck* fault = effect_of_fault(*answers.fastest)) {
     answers.change_text.say(metrics::bottleneck_advice(*fault));
