@@ -76,23 +76,6 @@ void must_be_sound(const Result<run::Run>& run) {
   TPT_ENSURE(run::from_bytes(run::to_bytes(*run).value(), "again"));
 }
 
-}  // namespace
-}  // namespace triplepoint
-
-/// Bytes are a run that can be measured and saved again, or a sentence. Inputs are whole files, or
-/// patches to one.
-extern "C" int fuzz_store(const std::uint8_t* data, std::size_t size) {
-  using namespace triplepoint;
-  static const std::string good = run::to_bytes(small_run()).value();
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  must_be_sound(run::from_bytes(
-      input.starts_with("SQLite") ? std::string(input) : patched(good, input), "fuzz"));
-  return 0;
-}
-
-namespace triplepoint {
-namespace {
-
 Path path_of(const char* name) {
   return std::filesystem::temp_directory_path() / (name + std::to_string(getpid()) + ".run");
 }
@@ -109,6 +92,19 @@ void append_any(run::JournalWriter& writer, std::string_view input) {
 
 }  // namespace
 }  // namespace triplepoint
+
+/// Bytes are a run that can be measured and saved again, or a sentence. Inputs are whole files, or
+/// patches to one.
+extern "C" int fuzz_store(const std::uint8_t* data, std::size_t size) {
+  using namespace triplepoint;
+  static const std::string good = run::to_bytes(small_run()).value();
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  must_be_sound(run::from_bytes(
+      input.starts_with("SQLite") ? std::string(input) : patched(good, input), "fuzz"));
+  return 0;
+}
+
+namespace triplepoint {}  // namespace triplepoint
 
 /// Bytes are a growing run that can be measured and saved, or a sentence: as a whole file, and as
 /// the records of blocks.

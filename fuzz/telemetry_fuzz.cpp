@@ -64,6 +64,10 @@ void check(const run::Run& run) {
     TPT_EXPECT(step.begin < step.end);
 }
 
+void check(const std::optional<double>& value, std::string_view signal) {
+  if (value) TPT_ENSURE(triplepoint::telemetry::plausible_range(signal).holds(*value));
+}
+
 }  // namespace
 }  // namespace triplepoint
 
@@ -77,14 +81,6 @@ extern "C" int fuzz_time_series(const std::uint8_t* data, std::size_t size) {
   if (const auto run = telemetry::read_time_series(folder())) check(*run);
   return 0;
 }
-
-namespace {
-
-void check(const std::optional<double>& value, std::string_view signal) {
-  if (value) TPT_ENSURE(triplepoint::telemetry::plausible_range(signal).holds(*value));
-}
-
-}  // namespace
 
 /// Bytes are a snapshot whose every number is a plausible one, or an error.
 extern "C" int fuzz_gpu_metrics(const std::uint8_t* data, std::size_t size) {

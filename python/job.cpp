@@ -27,6 +27,10 @@ py::dict as_dict(const flags::Argument& argument) {
   return dict;
 }
 
+std::string toml_of(const Job& job) {
+  return spec::write_job(*job.spec, value_or_raise(spec::require_library()));
+}
+
 }  // namespace
 
 py::list flag_tables(const flags::Arguments& arguments) {
@@ -35,14 +39,6 @@ py::list flag_tables(const flags::Arguments& arguments) {
     if (argument.is_flag()) list.append(as_dict(argument));
   return list;
 }
-
-namespace {
-
-std::string toml_of(const Job& job) {
-  return spec::write_job(*job.spec, value_or_raise(spec::require_library()));
-}
-
-}  // namespace
 
 void add_job(py::module_& module) {
   module.def("job_flags", [] {

@@ -38,18 +38,6 @@ py::tuple plan(const Job& job, const FlagTexts& texts, const py::object& progres
   return py::make_tuple(json_text(answers::document_json(plans.answer)), std::move(plans.jobs));
 }
 
-}  // namespace
-
-void add_plan(py::module_& module) {
-  module.def("plan_flags", [] {
-    flags::PlanFlags asked;
-    return flag_tables(flags::plan_arguments(asked));
-  });
-  module.def("plan", &plan);
-}
-
-namespace {
-
 std::string calibrate(const std::vector<std::string>& files, const std::optional<std::string>& job,
                       const std::string& output, int threads) {
   return wait_for<std::string>([=](Work&) -> Result<std::string> {
@@ -63,6 +51,14 @@ std::string calibrate(const std::vector<std::string>& files, const std::optional
 }
 
 }  // namespace
+
+void add_plan(py::module_& module) {
+  module.def("plan_flags", [] {
+    flags::PlanFlags asked;
+    return flag_tables(flags::plan_arguments(asked));
+  });
+  module.def("plan", &plan);
+}
 
 void add_calibrate(pybind11::module_& module) {
   module.def("calibrate", &calibrate);

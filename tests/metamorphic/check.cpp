@@ -70,6 +70,20 @@ std::vector<Tally> collect(std::vector<Tally> tallies, uint64_t jobs,
   return tallies;
 }
 
+/// Everything of an outcome that a user reads, in one row.
+std::vector<double> numbers_of(const Outcome& o) {
+  std::vector<double> all = {*memory(o), o.trained ? 1.0 : 0.0};
+  if (!o.trained) return all;
+  for (const Value value : {step, energy, power, mean_die, mean_clock, model_flops, hardware_flops})
+    all.push_back(value(o).value_or(0));
+  const metrics::Metrics& m = o.metrics;
+  for (const auto* list : {&m.power_per_gpu_w, &m.temperature_per_gpu_c, &m.sm_clock_per_gpu_mhz})
+    all.insert(all.end(), list->begin(), list->end());
+  for (const auto& [part, joules] : m.energy_ledger_j)
+    all.push_back(joules);
+  return all;
+}
+
 }  // namespace
 
 std::vector<Tally> check_relations(const std::vector<Relation>& relations, uint64_t jobs) {
@@ -107,24 +121,6 @@ std::vector<Tally> check_identities(const std::vector<Identity>& all, uint64_t j
     return findings;
   });
 }
-
-namespace {
-
-/// Everything of an outcome that a user reads, in one row.
-std::vector<double> numbers_of(const Outcome& o) {
-  std::vector<double> all = {*memory(o), o.trained ? 1.0 : 0.0};
-  if (!o.trained) return all;
-  for (const Value value : {step, energy, power, mean_die, mean_clock, model_flops, hardware_flops})
-    all.push_back(value(o).value_or(0));
-  const metrics::Metrics& m = o.metrics;
-  for (const auto* list : {&m.power_per_gpu_w, &m.temperature_per_gpu_c, &m.sm_clock_per_gpu_mhz})
-    all.insert(all.end(), list->begin(), list->end());
-  for (const auto& [part, joules] : m.energy_ledger_j)
-    all.push_back(joules);
-  return all;
-}
-
-}  // namespace
 
 Outcome outcome_of(const spec::Job& job) {
   Outcome outcome;

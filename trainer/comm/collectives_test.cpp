@@ -60,6 +60,43 @@ std::vector<float> block_of(const std::vector<float>& whole, const Case& one, in
 
 const EndpointSettings settings{.timeout_seconds = 20};
 
+std::vector<int> line(int first, int step, int count) {
+  return numbered(count, [&](int i) { return first + i * step; });
+}
+
+/// Rows and columns of a grid of 4 x 2 ranks, and all ranks: each rank starts what it has to do in
+/// its own order, waits in yet another one.
+void communicate_on_grid(Endpoint& endpoint, unsigned seed) {
+  const int rank = endpoint.rank();
+  const auto row = endpoint.communicator(GroupKind::tensor, line(rank / 2 * 2, 1, 2));
+  const auto column = endpoint.communicator(GroupKind::data, line(rank % 2, 2, 4));
+  const auto all = endpoint.communicator(GroupKind::model, line(0, 1, 8));
+  std::mt19937 random(seed * 100 + static_cast<unsigned>(rank));
+  std::vector<std::vector<float>> arrays;
+  std::vector<Pending> pending;
+  std::vector<Communicator*> groups = {row.get(), column.get(), all.get()};
+  arrays.reserve(30);
+  for (int i = 0; i < 10; ++i) {
+    std::shuffle(groups.begin(), groups.end(), random);
+    for (Communicator* group : groups) {
+      arrays.emplace_back(as_size(100 + i * 517), static_cast<float>(rank + i));
+      pending.push_back(group->all_reduce(arrays.back()));
+    }
+  }
+  std::vector<size_t> order(pending.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::shuffle(order.begin(), order.end(), random);
+  for (const size_t i : order)
+    pending[i].wait();
+  float sum = 0, expected = 0;
+  for (const std::vector<float>& array : arrays)
+    sum += array.back();
+  for (int i = 0; i < 10; ++i)
+    expected +=
+        static_cast<float>(rank / 2 * 4 + 1 + 2 * i + rank % 2 * 4 + 12 + 4 * i + 28 + 8 * i);
+  TPT_SAME(sum, expected);
+}
+
 }  // namespace
 
 TEST_CASE("an all_reduce gives every rank the sum or the maximum of all") {
@@ -120,47 +157,6 @@ TEST_CASE("messages of one pair and channel arrive in order, others pass them") 
     TPT_SAME(in == out, true);
   });
 }
-
-namespace {
-
-std::vector<int> line(int first, int step, int count) {
-  return numbered(count, [&](int i) { return first + i * step; });
-}
-
-/// Rows and columns of a grid of 4 x 2 ranks, and all ranks: each rank starts what it has to do in
-/// its own order, waits in yet another one.
-void communicate_on_grid(Endpoint& endpoint, unsigned seed) {
-  const int rank = endpoint.rank();
-  const auto row = endpoint.communicator(GroupKind::tensor, line(rank / 2 * 2, 1, 2));
-  const auto column = endpoint.communicator(GroupKind::data, line(rank % 2, 2, 4));
-  const auto all = endpoint.communicator(GroupKind::model, line(0, 1, 8));
-  std::mt19937 random(seed * 100 + static_cast<unsigned>(rank));
-  std::vector<std::vector<float>> arrays;
-  std::vector<Pending> pending;
-  std::vector<Communicator*> groups = {row.get(), column.get(), all.get()};
-  arrays.reserve(30);
-  for (int i = 0; i < 10; ++i) {
-    std::shuffle(groups.begin(), groups.end(), random);
-    for (Communicator* group : groups) {
-      arrays.emplace_back(as_size(100 + i * 517), static_cast<float>(rank + i));
-      pending.push_back(group->all_reduce(arrays.back()));
-    }
-  }
-  std::vector<size_t> order(pending.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::shuffle(order.begin(), order.end(), random);
-  for (const size_t i : order)
-    pending[i].wait();
-  float sum = 0, expected = 0;
-  for (const std::vector<float>& array : arrays)
-    sum += array.back();
-  for (int i = 0; i < 10; ++i)
-    expected +=
-        static_cast<float>(rank / 2 * 4 + 1 + 2 * i + rank % 2 * 4 + 12 + 4 * i + 28 + 8 * i);
-  TPT_SAME(sum, expected);
-}
-
-}  // namespace
 
 TEST_CASE(
     "groups that cross each other never wait in a circle, in whatever order they are waited for") {

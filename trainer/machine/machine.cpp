@@ -60,6 +60,52 @@ optimizer = "fp32_adamw"
   return job;
 }
 
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return as_real(now.tv_sec) + 1e-9 * as_real(now.tv_nsec);
+}
+
+/// Of one call: the best of some batches, so that an interruption spoils one of them only.
+double time_of(double seconds, const std::function<void()>& work) {
+  work();
+  const double begin = thread_core_seconds();
+  int64_t calls = 0;
+  do
+    work(), ++calls;
+  while (thread_core_seconds() - begin < seconds / 5);
+  double best = (thread_core_seconds() - begin) / as_real(calls);
+  for (int batch = 0; batch < 4; ++batch) {
+    const double from = thread_core_seconds();
+    for (int64_t i = 0; i < calls; ++i)
+      work();
+    best = std::min(best, (thread_core_seconds() - from) / as_real(calls));
+  }
+  return best;
+}
+
+struct Operands {
+  std::vector<float> a, b, c;
+};
+
+/// Forward: C[m, n] = A[m, k] B[n, k]'; input gradient: A[m, k] B[k, n]; weight gradient:
+/// A[k, m]' B[k, n].
+double gemm_seconds(Math& math, const GemmRow& row, Operands& operands, double seconds) {
+  double sum = 0;
+  for (int way = 0; way < 3; ++way) {
+    Gemm gemm;
+    gemm.m = row.m, gemm.n = row.n, gemm.k = row.k;
+    gemm.a = operands.a.data(), gemm.b = operands.b.data(), gemm.c = operands.c.data();
+    gemm.a_transposed = way == 2, gemm.b_transposed = way == 0;
+    gemm.a_stride = way == 2 ? row.m : row.k;
+    gemm.b_stride = way == 0 ? row.k : row.n;
+    gemm.c_stride = row.n;
+    gemm.beta = way == 2 ? 1 : 0;
+    sum += time_of(seconds / 3, [&] { math.gemm(gemm); });
+  }
+  return sum / 3;
+}
+
 }  // namespace
 
 Result<std::vector<TrainingRow>> measure_trainings(const MachineEffort& effort) {
@@ -134,56 +180,6 @@ Json json_of(const MachineRows& rows) {
           {"links", links},
           {"training", trainings}};
 }
-
-namespace {
-
-double seconds_of(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return as_real(now.tv_sec) + 1e-9 * as_real(now.tv_nsec);
-}
-
-/// Of one call: the best of some batches, so that an interruption spoils one of them only.
-double time_of(double seconds, const std::function<void()>& work) {
-  work();
-  const double begin = thread_core_seconds();
-  int64_t calls = 0;
-  do
-    work(), ++calls;
-  while (thread_core_seconds() - begin < seconds / 5);
-  double best = (thread_core_seconds() - begin) / as_real(calls);
-  for (int batch = 0; batch < 4; ++batch) {
-    const double from = thread_core_seconds();
-    for (int64_t i = 0; i < calls; ++i)
-      work();
-    best = std::min(best, (thread_core_seconds() - from) / as_real(calls));
-  }
-  return best;
-}
-
-struct Operands {
-  std::vector<float> a, b, c;
-};
-
-/// Forward: C[m, n] = A[m, k] B[n, k]'; input gradient: A[m, k] B[k, n]; weight gradient:
-/// A[k, m]' B[k, n].
-double gemm_seconds(Math& math, const GemmRow& row, Operands& operands, double seconds) {
-  double sum = 0;
-  for (int way = 0; way < 3; ++way) {
-    Gemm gemm;
-    gemm.m = row.m, gemm.n = row.n, gemm.k = row.k;
-    gemm.a = operands.a.data(), gemm.b = operands.b.data(), gemm.c = operands.c.data();
-    gemm.a_transposed = way == 2, gemm.b_transposed = way == 0;
-    gemm.a_stride = way == 2 ? row.m : row.k;
-    gemm.b_stride = way == 0 ? row.k : row.n;
-    gemm.c_stride = row.n;
-    gemm.beta = way == 2 ? 1 : 0;
-    sum += time_of(seconds / 3, [&] { math.gemm(gemm); });
-  }
-  return sum / 3;
-}
-
-}  // namespace
 
 double thread_core_seconds() {
   return seconds_of(CLOCK_THREAD_CPUTIME_ID);

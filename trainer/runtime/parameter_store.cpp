@@ -22,28 +22,6 @@ uint64_t stream_of(std::string_view name) {
   return hash;
 }
 
-}  // namespace
-
-void fill_initial(const Parameter& parameter, uint64_t seed, int64_t begin,
-                  std::span<float> values) {
-  const Initial& initial = parameter.initial;
-  if (initial.standard_deviation == 0) {
-    std::ranges::fill(values, static_cast<float>(initial.mean));
-    return;
-  }
-  const RandomKey key{seed, stream_of(parameter.name)};
-  for (size_t k = 0; k < values.size(); ++k) {
-    const int64_t element = begin + static_cast<int64_t>(k);
-    const int64_t row = parameter.rows[as_size(element / parameter.columns)];
-    const int64_t column = parameter.first_column + element % parameter.columns;
-    const auto index = static_cast<uint64_t>(row * parameter.whole_columns + column);
-    values[k] =
-        static_cast<float>(initial.mean + initial.standard_deviation * random_normal(key, index));
-  }
-}
-
-namespace {
-
 using spec::GroupKind;
 using spec::Sharding;
 
@@ -54,37 +32,6 @@ double copies_in_sums(const spec::Job& job) {
   const workload::RankShare share = workload::share_of_rank(job);
   return as_real(share.data / share.shard);
 }
-
-}  // namespace
-
-double ParameterStore::own_squares() {
-  const ScopedSpan span({.name = "gradient_norm"});
-  const bool first_tensor_rank = groups_.of(GroupKind::tensor).index() == 0;
-  const bool later_stage = groups_.of(GroupKind::pipeline).index() > 0;
-  double sum = 0;
-  for (Bucket& bucket : buckets_) {
-    if (bucket.tied && later_stage) continue;
-    const float* gradient = owned_gradient(bucket).data();
-    for (const Piece& piece : bucket.owned_pieces()) {
-      if (piece.parameter->on_every_tensor_rank && !first_tensor_rank) continue;
-      sum += math_.sum_of_squares(piece.end - piece.begin,
-                                  gradient + (piece.begin - bucket.owned_begin));
-    }
-  }
-  return sum / copies_in_sums(job_);
-}
-
-double ParameterStore::gradient_norm() {
-  auto squares = static_cast<float>(own_squares());
-  Communicator& data = groups_.of(GroupKind::data);
-  if (job_.plan.sharding != Sharding::none && data.size() > 1)
-    data.all_reduce({&squares, 1}).wait();
-  Communicator& model = groups_.of(GroupKind::model);
-  if (model.size() > 1) model.all_reduce({&squares, 1}).wait();
-  return std::sqrt(as_real(squares));
-}
-
-namespace {
 
 using spec::GroupKind;
 using spec::Sharding;
@@ -116,6 +63,51 @@ size_t at(int64_t place) {
 }
 
 }  // namespace
+
+void fill_initial(const Parameter& parameter, uint64_t seed, int64_t begin,
+                  std::span<float> values) {
+  const Initial& initial = parameter.initial;
+  if (initial.standard_deviation == 0) {
+    std::ranges::fill(values, static_cast<float>(initial.mean));
+    return;
+  }
+  const RandomKey key{seed, stream_of(parameter.name)};
+  for (size_t k = 0; k < values.size(); ++k) {
+    const int64_t element = begin + static_cast<int64_t>(k);
+    const int64_t row = parameter.rows[as_size(element / parameter.columns)];
+    const int64_t column = parameter.first_column + element % parameter.columns;
+    const auto index = static_cast<uint64_t>(row * parameter.whole_columns + column);
+    values[k] =
+        static_cast<float>(initial.mean + initial.standard_deviation * random_normal(key, index));
+  }
+}
+
+double ParameterStore::own_squares() {
+  const ScopedSpan span({.name = "gradient_norm"});
+  const bool first_tensor_rank = groups_.of(GroupKind::tensor).index() == 0;
+  const bool later_stage = groups_.of(GroupKind::pipeline).index() > 0;
+  double sum = 0;
+  for (Bucket& bucket : buckets_) {
+    if (bucket.tied && later_stage) continue;
+    const float* gradient = owned_gradient(bucket).data();
+    for (const Piece& piece : bucket.owned_pieces()) {
+      if (piece.parameter->on_every_tensor_rank && !first_tensor_rank) continue;
+      sum += math_.sum_of_squares(piece.end - piece.begin,
+                                  gradient + (piece.begin - bucket.owned_begin));
+    }
+  }
+  return sum / copies_in_sums(job_);
+}
+
+double ParameterStore::gradient_norm() {
+  auto squares = static_cast<float>(own_squares());
+  Communicator& data = groups_.of(GroupKind::data);
+  if (job_.plan.sharding != Sharding::none && data.size() > 1)
+    data.all_reduce({&squares, 1}).wait();
+  Communicator& model = groups_.of(GroupKind::model);
+  if (model.size() > 1) model.all_reduce({&squares, 1}).wait();
+  return std::sqrt(as_real(squares));
+}
 
 /// Turns a chunk's events into the store's.
 class ParameterStore::Hooks : public UnitHooks {

@@ -29,26 +29,6 @@ class TextTokens : public TokenSource {
   Windows windows_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<TokenSource>> open_text_tokens(const std::string& path,
-                                                      const TokenNeeds& needs) {
-  if (needs.vocabulary_size < 256)
-    return error(
-        "{}: a text has 256 different bytes and the model's vocabulary only "
-        "{} (a token is a byte); try vocabulary_size 256 or more",
-        path, needs.vocabulary_size);
-  std::string text = TPT_TRY(read_file(path));
-  if (static_cast<int64_t>(text.size()) <= needs.sequence_length)
-    return error(
-        "{}: {} bytes are less than one sequence (of {} tokens and the one "
-        "after); use a longer file or a shorter sequence_length",
-        path, text.size(), needs.sequence_length);
-  return std::make_unique<TextTokens>(std::move(text), needs);
-}
-
-namespace {
-
 class SyntheticTokens : public TokenSource {
  public:
   explicit SyntheticTokens(const TokenNeeds& needs) : needs_(needs) {}
@@ -79,6 +59,22 @@ class SyntheticTokens : public TokenSource {
 };
 
 }  // namespace
+
+Result<std::unique_ptr<TokenSource>> open_text_tokens(const std::string& path,
+                                                      const TokenNeeds& needs) {
+  if (needs.vocabulary_size < 256)
+    return error(
+        "{}: a text has 256 different bytes and the model's vocabulary only "
+        "{} (a token is a byte); try vocabulary_size 256 or more",
+        path, needs.vocabulary_size);
+  std::string text = TPT_TRY(read_file(path));
+  if (static_cast<int64_t>(text.size()) <= needs.sequence_length)
+    return error(
+        "{}: {} bytes are less than one sequence (of {} tokens and the one "
+        "after); use a longer file or a shorter sequence_length",
+        path, text.size(), needs.sequence_length);
+  return std::make_unique<TextTokens>(std::move(text), needs);
+}
 
 std::unique_ptr<TokenSource> make_synthetic_tokens(const TokenNeeds& needs) {
   return std::make_unique<SyntheticTokens>(needs);

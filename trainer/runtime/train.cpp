@@ -47,19 +47,6 @@ Result<void> check_steps(const char* flag, int64_t steps, int64_t least) {
   return error("{} {} is not between {} and {}; give another number", flag, steps, least, most);
 }
 
-}  // namespace
-
-Result<void> check_settings(const TrainSettings& settings) {
-  TPT_TRY(check_steps("--steps", settings.steps, 1));
-  TPT_TRY(check_steps("--warmup", settings.rate.warmup_steps, 0));
-  TPT_TRY(check_positive("--lr", settings.rate.peak));
-  TPT_TRY(check_not_negative("--weight-decay", settings.weight_decay));
-  TPT_TRY(check_not_negative("--clip", settings.clip));
-  return check_decay(settings.rate.peak, settings.weight_decay);
-}
-
-namespace {
-
 constexpr size_t pieces = 4;  // of a double: whole numbers of 16 bits, which a float holds exactly
 
 void append(std::vector<float>& numbers, double value) {
@@ -92,6 +79,15 @@ void visit(Report& report, const Act& act) {
 }
 
 }  // namespace
+
+Result<void> check_settings(const TrainSettings& settings) {
+  TPT_TRY(check_steps("--steps", settings.steps, 1));
+  TPT_TRY(check_steps("--warmup", settings.rate.warmup_steps, 0));
+  TPT_TRY(check_positive("--lr", settings.rate.peak));
+  TPT_TRY(check_not_negative("--weight-decay", settings.weight_decay));
+  TPT_TRY(check_not_negative("--clip", settings.clip));
+  return check_decay(settings.rate.peak, settings.weight_decay);
+}
 
 std::vector<TrainReport> exchange_reports(Communicator& world, const TrainReport& own) {
   std::vector<float> mine;

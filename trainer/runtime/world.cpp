@@ -30,6 +30,33 @@ int64_t number_of(const char* name) {
   std::abort();
 }
 
+/// What the ranks leave behind.
+struct Gathered {
+  std::mutex mutex;
+  std::optional<TrainOutcome> outcome;
+  std::optional<Error> failure;
+
+  void fail(Error error) {
+    const std::lock_guard lock(mutex);
+    if (!failure || failure->what.empty()) failure = std::move(error);
+  }
+};
+
+void train_rank(const spec::Job& job, const TrainSettings& settings, Endpoint& endpoint,
+                const OnStep& on_step, Gathered& gathered) {
+  introduce_rank(endpoint.rank());
+  try {
+    Result<TrainOutcome> outcome = train(job, settings, endpoint, on_step);
+    if (!outcome) return gathered.fail(outcome.error());
+    if (endpoint.rank() > 0) return;
+    const std::lock_guard lock(gathered.mutex);
+    gathered.outcome = *std::move(outcome);
+  } catch (const std::exception& thrown) {
+    endpoint.abort(thrown.what());
+    gathered.fail({thrown.what()});
+  }
+}
+
 }  // namespace
 
 int64_t launched_rank() {
@@ -65,37 +92,6 @@ Result<TrainOutcome> train_with_mpi(const spec::Job& job, const TrainSettings& s
     give_up(*session, thrown.what());
   }
 }
-
-namespace {
-
-/// What the ranks leave behind.
-struct Gathered {
-  std::mutex mutex;
-  std::optional<TrainOutcome> outcome;
-  std::optional<Error> failure;
-
-  void fail(Error error) {
-    const std::lock_guard lock(mutex);
-    if (!failure || failure->what.empty()) failure = std::move(error);
-  }
-};
-
-void train_rank(const spec::Job& job, const TrainSettings& settings, Endpoint& endpoint,
-                const OnStep& on_step, Gathered& gathered) {
-  introduce_rank(endpoint.rank());
-  try {
-    Result<TrainOutcome> outcome = train(job, settings, endpoint, on_step);
-    if (!outcome) return gathered.fail(outcome.error());
-    if (endpoint.rank() > 0) return;
-    const std::lock_guard lock(gathered.mutex);
-    gathered.outcome = *std::move(outcome);
-  } catch (const std::exception& thrown) {
-    endpoint.abort(thrown.what());
-    gathered.fail({thrown.what()});
-  }
-}
-
-}  // namespace
 
 Result<TrainOutcome> train_with_threads(const spec::Job& job, const TrainSettings& settings,
                                         const EndpointSettings& ends, const OnStep& on_step) {

@@ -223,6 +223,23 @@ class Track {
   Seconds step_begin_, last_step_;
 };
 
+using spec::Fault;
+using spec::FaultKind;
+
+constexpr double clear_share = 0.05;  // of time
+constexpr double least_rise_k = 2, least_path = 1.15, least_power = 0.96, least_clock = 0.97,
+                 least_steady_power = 0.8;  // of what a device drew at the baseline
+
+/// Of two digits, as one would write it.
+Fault fault_of(FaultKind kind, std::optional<int64_t> Fault::*place, std::size_t number,
+               double share) {
+  Fault fault;
+  fault.kind = kind;
+  fault.*place = static_cast<int64_t>(number);
+  fault.share = std::round(100 * share) / 100;
+  return fault;
+}
+
 }  // namespace
 
 std::vector<spec::Fault> faults_known_at(const spec::Job& job, Seconds now) {
@@ -266,27 +283,6 @@ SteerOutcome steer(const spec::Job& job, const SteerOptions& options) {
   outcome.restarts = controller.policy().restarts();
   return outcome;
 }
-
-namespace {
-
-using spec::Fault;
-using spec::FaultKind;
-
-constexpr double clear_share = 0.05;  // of time
-constexpr double least_rise_k = 2, least_path = 1.15, least_power = 0.96, least_clock = 0.97,
-                 least_steady_power = 0.8;  // of what a device drew at the baseline
-
-/// Of two digits, as one would write it.
-Fault fault_of(FaultKind kind, std::optional<int64_t> Fault::*place, std::size_t number,
-               double share) {
-  Fault fault;
-  fault.kind = kind;
-  fault.*place = static_cast<int64_t>(number);
-  fault.share = std::round(100 * share) / 100;
-  return fault;
-}
-
-}  // namespace
 
 std::vector<Fault> explain(const spec::Job& job, const SteerReadings& baseline,
                            const SteerReadings& now) {

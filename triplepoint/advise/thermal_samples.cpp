@@ -83,10 +83,6 @@ Result<std::vector<ThermalSample>> read_wide(const CsvTable& table, const TableC
   return all;
 }
 
-}  // namespace
-
-namespace {
-
 const run::Series* first_series(const run::SeriesIndex& index,
                                 std::initializer_list<const char*> signals, int32_t device) {
   for (const char* const signal : signals)

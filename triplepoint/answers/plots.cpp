@@ -275,6 +275,17 @@ std::vector<Curve> separate(const run::Run& run, const std::vector<const run::Se
   return curves;
 }
 
+const char* style_of(Curve::Is is) {
+  return word_for<Curve::Is::highest>({"single", "mean", "low", "high"}, is);
+}
+
+Json curve_json(const Curve& curve) {
+  Json values = Json::array();
+  for (const std::optional<double>& value : curve.values)
+    values.push_back(value ? Json(*value) : Json());
+  return {{"name", curve.name}, {"style", style_of(curve.is)}, {"values", std::move(values)}};
+}
+
 }  // namespace
 
 std::vector<Plot> plots_of(const run::Run& run, std::size_t points, std::optional<int32_t> device) {
@@ -326,21 +337,6 @@ std::optional<Extremes> extremes_of(const Plot& plot) {
     }
   return extremes;
 }
-
-namespace {
-
-const char* style_of(Curve::Is is) {
-  return word_for<Curve::Is::highest>({"single", "mean", "low", "high"}, is);
-}
-
-Json curve_json(const Curve& curve) {
-  Json values = Json::array();
-  for (const std::optional<double>& value : curve.values)
-    values.push_back(value ? Json(*value) : Json());
-  return {{"name", curve.name}, {"style", style_of(curve.is)}, {"values", std::move(values)}};
-}
-
-}  // namespace
 
 Json plots_json(const std::vector<Plot>& plots) {
   Json list = Json::array();

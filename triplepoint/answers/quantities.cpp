@@ -586,14 +586,6 @@ constexpr QuantityGroup groups[] = {
     {"recording", "The whole recording", Given::if_known, recording},
 };
 
-}  // namespace
-
-std::span<const QuantityGroup> quantity_groups() {
-  return groups;
-}
-
-namespace {
-
 struct Found {
   const QuantityGroup* group = nullptr;
   const Quantity* quantity = nullptr;
@@ -607,6 +599,10 @@ Found find(std::string_view key_or_name) {
 }
 
 }  // namespace
+
+std::span<const QuantityGroup> quantity_groups() {
+  return groups;
+}
 
 bool is_given(const QuantityGroup& group, const RunResult& result) {
   switch (group.given) {

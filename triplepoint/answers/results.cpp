@@ -27,6 +27,35 @@ std::string cell_text(const Json& value) {
   return value.dump();
 }
 
+std::string setting_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return json_text(value, -1);
+  const std::string list =
+      triplepoint::joined(mapped(value, [](const Json& item) { return cell_text(item); }), ", ");
+  return list.empty() ? "none" : list;
+}
+
+Json schema_of(const Quantity& quantity) {
+  Json schema;
+  if (const std::string text = sentence_of(quantity); !text.empty()) schema["description"] = text;
+  if (const std::string_view type = json_type(quantity.type); !type.empty())
+    schema["type"] = {type, "null"};
+  if (!quantity.unit.empty()) schema["x-unit"] = quantity.unit;
+  if (quantity.is_column) schema["x-column"] = quantity.name;
+  return schema;
+}
+
+void add_to_schema(Json& schema, std::string_view key, const Quantity& quantity) {
+  const size_t dot = key.find('.');
+  Json& property = schema["properties"][std::string(key.substr(0, dot))];
+  if (dot == std::string_view::npos) {
+    property.update(schema_of(quantity));
+    return;
+  }
+  property["type"] = {"object", "null"};
+  add_to_schema(property, key.substr(dot + 1), quantity);
+}
+
 }  // namespace
 
 Json results_json(const run::Run& run, const metrics::Metrics& metrics) {
@@ -64,18 +93,6 @@ std::vector<std::string> results_row(const run::Run& run, const metrics::Metrics
   return cells;
 }
 
-namespace {
-
-std::string setting_text(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) return json_text(value, -1);
-  const std::string list =
-      triplepoint::joined(mapped(value, [](const Json& item) { return cell_text(item); }), ", ");
-  return list.empty() ? "none" : list;
-}
-
-}  // namespace
-
 std::vector<std::pair<std::string, std::string>> settings_of(const run::Run& run) {
   constexpr std::string_view prefix = "configuration.";
   const metrics::Metrics nothing;
@@ -104,31 +121,6 @@ std::string sentence_of(const Quantity& quantity) {
   if (!text.empty() && !quantity.about.empty()) text += ": ";
   return text.append(quantity.about);
 }
-
-namespace {
-
-Json schema_of(const Quantity& quantity) {
-  Json schema;
-  if (const std::string text = sentence_of(quantity); !text.empty()) schema["description"] = text;
-  if (const std::string_view type = json_type(quantity.type); !type.empty())
-    schema["type"] = {type, "null"};
-  if (!quantity.unit.empty()) schema["x-unit"] = quantity.unit;
-  if (quantity.is_column) schema["x-column"] = quantity.name;
-  return schema;
-}
-
-void add_to_schema(Json& schema, std::string_view key, const Quantity& quantity) {
-  const size_t dot = key.find('.');
-  Json& property = schema["properties"][std::string(key.substr(0, dot))];
-  if (dot == std::string_view::npos) {
-    property.update(schema_of(quantity));
-    return;
-  }
-  property["type"] = {"object", "null"};
-  add_to_schema(property, key.substr(dot + 1), quantity);
-}
-
-}  // namespace
 
 Json results_schema() {
   Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},

@@ -285,10 +285,6 @@ TEST_CASE("training knows no times of tokens") {
   CHECK_FALSE(metrics::is_inference(run::Run{}));
 }
 
-}  // namespace
-
-namespace {
-
 DataTable table_of(const char* name, double value) {
   DataTable table{.name = name, .title = "", .columns = {{"value", "value"}}};
   table.add({value});

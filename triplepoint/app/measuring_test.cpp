@@ -329,10 +329,6 @@ TEST_CASE("a failure's sentence has the program's own words, not those of the la
   CHECK(contains(failure_sentence(139, "", "a.log"), "signal 11"));
 }
 
-}  // namespace
-
-namespace {
-
 spec::Job fsdp_job(int64_t global_batch, const std::string& name = "fsdp") {
   const auto job = spec::parse_job(
       spec::default_library(),

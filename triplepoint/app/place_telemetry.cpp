@@ -77,6 +77,16 @@ Result<std::vector<std::string>> host_names(const spec::Job& job,
                hosts.size(), job.cluster.num_nodes);
 }
 
+/// Of a column per GPU, as papers' tables have it; nothing where the file is none.
+Result<std::optional<std::vector<ThermalSample>>> read_wide_table(
+    const std::string& path, const advise::TableChoice& choice) {
+  if (!path.ends_with(".csv")) return std::nullopt;
+  std::string text = TPT_TRY(read_file(path));
+  const auto table = CsvTable::parse(std::move(text), path);
+  if (!table || !advise::is_thermal_table(*table)) return std::nullopt;
+  return TPT_TRY(advise::read_thermal_table(*table, choice));
+}
+
 }  // namespace
 
 std::vector<learn::GpuHeat> heat_of(const Telemetry& telemetry) {
@@ -89,20 +99,6 @@ std::vector<learn::GpuHeat> heat_of(const Telemetry& telemetry) {
 bool may_have_rows(const std::string& path) {
   return !path.ends_with(".run");
 }
-
-namespace {
-
-/// Of a column per GPU, as papers' tables have it; nothing where the file is none.
-Result<std::optional<std::vector<ThermalSample>>> read_wide_table(
-    const std::string& path, const advise::TableChoice& choice) {
-  if (!path.ends_with(".csv")) return std::nullopt;
-  std::string text = TPT_TRY(read_file(path));
-  const auto table = CsvTable::parse(std::move(text), path);
-  if (!table || !advise::is_thermal_table(*table)) return std::nullopt;
-  return TPT_TRY(advise::read_thermal_table(*table, choice));
-}
-
-}  // namespace
 
 Result<Telemetry> read_telemetry(const std::vector<std::string>& files,
                                  const advise::TableChoice& choice) {

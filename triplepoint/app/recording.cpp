@@ -244,14 +244,6 @@ class Recording {
   LaunchEnvironment environment_;
 };
 
-}  // namespace
-
-Result<RecordedCommand> record_command(const Watch& watch, const RecordingRequest& request) {
-  return Recording(watch, request).run();
-}
-
-namespace {
-
 using telemetry::NodeGathering;
 using telemetry::Recorder;
 
@@ -259,6 +251,10 @@ constexpr std::chrono::milliseconds nap{100};
 constexpr int turns_per_look = 10;  // at the ranks of the node
 
 }  // namespace
+
+Result<RecordedCommand> record_command(const Watch& watch, const RecordingRequest& request) {
+  return Recording(watch, request).run();
+}
 
 struct OwnRecording::State {
   RecordingRequest request;

@@ -146,6 +146,13 @@ spec::StudyPlan as_measured(spec::StudyPlan plan) {
   return plan;
 }
 
+std::string as_text(const std::vector<spec::Diagnosis>& diagnoses) {
+  std::string text;
+  for (const spec::Diagnosis& diagnosis : diagnoses)
+    text += (text.empty() ? "" : "; ") + diagnosis.what;
+  return text;
+}
+
 }  // namespace
 
 std::string program_digest(const spec::Library& library) {
@@ -200,17 +207,6 @@ void link_run_pages(StudyResults& results, const Path& folder) {
         path_exists(page) ? page.lexically_relative(folder).generic_string() : std::string();
   }
 }
-
-namespace {
-
-std::string as_text(const std::vector<spec::Diagnosis>& diagnoses) {
-  std::string text;
-  for (const spec::Diagnosis& diagnosis : diagnoses)
-    text += (text.empty() ? "" : "; ") + diagnosis.what;
-  return text;
-}
-
-}  // namespace
 
 void take_run(StudyItem& item, const run::Run& run) {
   if (run.manifest.failure) return take_failure(item, *run.manifest.failure);

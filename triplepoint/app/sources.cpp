@@ -69,6 +69,33 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
   return std::move(input.run);
 }
 
+void shift(run::Timeline& timeline, int64_t by) {
+  for (run::Span& span : timeline.spans) {
+    span.begin = Instant(span.begin.nanoseconds() + by);
+    span.end = Instant(span.end.nanoseconds() + by);
+  }
+}
+
+/// Where the traces' time 0 lies on the recording's clock: by the wall clocks of both, or, where
+/// one has none, with the first span at the begin of the recording's step.
+int64_t offset_of(const run::Run& recording, const run::Run& traced, std::string& said) {
+  const run::Extent spans = run::extent(traced.timeline).value_or(run::Extent{});
+  const bool has_steps = !recording.steps.empty();
+  const Instant begin = has_steps ? recording.steps.front().begin : Instant();
+  const auto &here = traced.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
+  if (!here || !there) {
+    said = "the traces have no wall clock: their first span is laid at the begin of the step";
+    return begin.nanoseconds() - spans.begin.nanoseconds();
+  }
+  const int64_t by = *here - *there;
+  const bool meet = has_steps &&
+                    spans.begin.nanoseconds() + by < recording.steps.back().end.nanoseconds() &&
+                    begin.nanoseconds() < spans.end.nanoseconds() + by;
+  if (has_steps && !meet)
+    said = "the traces are of another time than the recorded steps (are both of one job?)";
+  return by;
+}
+
 }  // namespace
 
 SourceKind kind_of_source(const std::string& source) {
@@ -102,37 +129,6 @@ std::string stem_of_source(Path file) {
     file.replace_extension();
   return by_own_name(file).filename().string();
 }
-
-namespace {
-
-void shift(run::Timeline& timeline, int64_t by) {
-  for (run::Span& span : timeline.spans) {
-    span.begin = Instant(span.begin.nanoseconds() + by);
-    span.end = Instant(span.end.nanoseconds() + by);
-  }
-}
-
-/// Where the traces' time 0 lies on the recording's clock: by the wall clocks of both, or, where
-/// one has none, with the first span at the begin of the recording's step.
-int64_t offset_of(const run::Run& recording, const run::Run& traced, std::string& said) {
-  const run::Extent spans = run::extent(traced.timeline).value_or(run::Extent{});
-  const bool has_steps = !recording.steps.empty();
-  const Instant begin = has_steps ? recording.steps.front().begin : Instant();
-  const auto &here = traced.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
-  if (!here || !there) {
-    said = "the traces have no wall clock: their first span is laid at the begin of the step";
-    return begin.nanoseconds() - spans.begin.nanoseconds();
-  }
-  const int64_t by = *here - *there;
-  const bool meet = has_steps &&
-                    spans.begin.nanoseconds() + by < recording.steps.back().end.nanoseconds() &&
-                    begin.nanoseconds() < spans.end.nanoseconds() + by;
-  if (has_steps && !meet)
-    said = "the traces are of another time than the recorded steps (are both of one job?)";
-  return by;
-}
-
-}  // namespace
 
 Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
   std::string said;
@@ -278,6 +274,23 @@ Result<spec::StudyPlan> plan_of_runs(const Path& folder, std::vector<Path>& runs
   return plan;
 }
 
+std::vector<std::size_t> rows_to_show(const StudyResults& results, RunPages which) {
+  std::vector<std::size_t> rows;
+  if (which == RunPages::best) rows = best_rows(results.study);
+  for (std::size_t i = 0; which == RunPages::all && i < results.study.rows.size(); ++i)
+    rows.push_back(i);
+  std::erase_if(rows, [&](std::size_t i) {
+    const Path& run = results.run_files[i];
+    return run.empty() || path_exists(page_of(run));
+  });
+  return rows;
+}
+
+Result<void> write_page(const Path& run_file) {
+  const run::Run run = TPT_TRY(run::load(run_file.string()));
+  return write_file_atomically(page_of(run_file), page_of_run(run));
+}
+
 }  // namespace
 
 Result<StudyResults> load_results(const spec::Library& library, const Path& folder, int threads) {
@@ -313,27 +326,6 @@ Result<StudyResults> load_results(const spec::Library& library, const Path& fold
   link_run_pages(results, folder);
   return results;
 }
-
-namespace {
-
-std::vector<std::size_t> rows_to_show(const StudyResults& results, RunPages which) {
-  std::vector<std::size_t> rows;
-  if (which == RunPages::best) rows = best_rows(results.study);
-  for (std::size_t i = 0; which == RunPages::all && i < results.study.rows.size(); ++i)
-    rows.push_back(i);
-  std::erase_if(rows, [&](std::size_t i) {
-    const Path& run = results.run_files[i];
-    return run.empty() || path_exists(page_of(run));
-  });
-  return rows;
-}
-
-Result<void> write_page(const Path& run_file) {
-  const run::Run run = TPT_TRY(run::load(run_file.string()));
-  return write_file_atomically(page_of(run_file), page_of_run(run));
-}
-
-}  // namespace
 
 std::vector<std::size_t> best_rows(const report::Study& study) {
   std::vector<std::size_t> rows;

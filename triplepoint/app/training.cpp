@@ -81,6 +81,17 @@ std::vector<std::string> trainer_words(const TrainRequest& request, Launcher lau
   return words;
 }
 
+/// Launchers end their ranks on SIGTERM with a code of theirs, and know only that others have
+/// stopped as after a Ctrl-C.
+int code_after_request(const Watch& watch, int code, int signal) {
+  if (code == 0 || (signal != SIGTERM && code != stopped_code)) return code;
+  if (signal == SIGTERM)
+    watch.say(
+        "the training was stopped by SIGTERM (mpirun gives its ranks about 2 s; SIGINT would let "
+        "them finish their step)");
+  return 128 + signal;
+}
+
 }  // namespace
 
 ProcessEnvironment process_environment() {
@@ -189,21 +200,6 @@ Result<Path> find_trainer(const ProcessEnvironment& around) {
       "found); install the package triplepoint-train, or apt install libopenblas-dev "
       "libopenmpi-dev openmpi-bin and make build");
 }
-
-namespace {
-
-/// Launchers end their ranks on SIGTERM with a code of theirs, and know only that others have
-/// stopped as after a Ctrl-C.
-int code_after_request(const Watch& watch, int code, int signal) {
-  if (code == 0 || (signal != SIGTERM && code != stopped_code)) return code;
-  if (signal == SIGTERM)
-    watch.say(
-        "the training was stopped by SIGTERM (mpirun gives its ranks about 2 s; SIGINT would let "
-        "them finish their step)");
-  return 128 + signal;
-}
-
-}  // namespace
 
 Result<int> run_launch(const Watch& watch, const std::vector<std::string>& command,
                        const ProcessEnvironment& around, Launcher launcher, const Path& report) {

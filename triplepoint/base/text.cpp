@@ -23,6 +23,10 @@ std::string_view take_digits(std::string_view& text) {
   return digits;
 }
 
+bool same_letter(char a, char b) {
+  return lower_case(a) == lower_case(b);
+}
+
 }  // namespace
 
 std::string_view trimmed(std::string_view text, std::string_view blanks) {
@@ -111,14 +115,6 @@ bool natural_less(std::string_view a, std::string_view b) {
   if (a.empty() != b.empty()) return a.empty();
   return whole_a < whole_b;  // 01 and 1: a strict order all the same
 }
-
-namespace {
-
-bool same_letter(char a, char b) {
-  return lower_case(a) == lower_case(b);
-}
-
-}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   // Three rows of the table of distances between the heads of both words: a swap looks two rows

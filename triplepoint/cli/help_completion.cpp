@@ -105,14 +105,6 @@ std::string bash_script() {
   return script + "  esac\n}\ncomplete -o filenames -F _triplepoint triplepoint\n";
 }
 
-}  // namespace
-
-std::string completion_script(std::string_view shell) {
-  return (shell == "zsh" ? "autoload -U bashcompinit && bashcompinit\n" : "") + bash_script();
-}
-
-namespace {
-
 class Completion : public Command {
  public:
   Arguments arguments() override {
@@ -127,14 +119,6 @@ class Completion : public Command {
  private:
   std::string shell_;
 };
-
-}  // namespace
-
-std::unique_ptr<Command> make_completion() {
-  return std::make_unique<Completion>();
-}
-
-namespace {
 
 constexpr std::size_t help_column = 34;  // where explanations begin
 constexpr std::size_t widest_help = 100;
@@ -182,6 +166,14 @@ std::string paragraphs(std::string_view text, std::size_t width) {
 }
 
 }  // namespace
+
+std::string completion_script(std::string_view shell) {
+  return (shell == "zsh" ? "autoload -U bashcompinit && bashcompinit\n" : "") + bash_script();
+}
+
+std::unique_ptr<Command> make_completion() {
+  return std::make_unique<Completion>();
+}
 
 std::string program_help(std::size_t width) {
   width = std::min(width, widest_help);

@@ -95,31 +95,6 @@ Result<void> check_change(const spec::Model& model, bool layers, bool ffn) {
   return {};
 }
 
-}  // namespace
-
-Result<void> ModelFlags::change(spec::Model& model) const {
-  TPT_TRY(check_change(model, layers_.has_value(), ffn_.has_value()));
-  const spec::Model before = model;
-  const bool own_groups = before.num_query_groups == before.num_attention_heads;
-  const bool own_width = before.kv_channels * before.num_attention_heads == before.hidden_size;
-  model.num_layers = layers_.value_or(model.num_layers);
-  model.hidden_size = hidden_.value_or(model.hidden_size);
-  model.ffn_hidden_size = ffn_.value_or(model.ffn_hidden_size);
-  model.num_attention_heads = heads_.value_or(model.num_attention_heads);
-  model.vocabulary_size = vocabulary_.value_or(model.vocabulary_size);
-  model.num_query_groups =
-      groups_.value_or(own_groups ? model.num_attention_heads : model.num_query_groups);
-  const int64_t heads = std::max<int64_t>(1, model.num_attention_heads);
-  model.kv_channels =
-      kv_channels_.value_or(own_width ? model.hidden_size / heads : model.kv_channels);
-  if (model == before) return {};
-  model.name += "-custom";
-  model.published_parameters = model.published_active_parameters = std::nullopt;
-  return {};
-}
-
-namespace {
-
 struct ScheduleWord {
   std::string_view word;
   spec::Schedule schedule;
@@ -156,6 +131,27 @@ Store into_ratio(std::optional<double>& target, double low, double high, std::st
 }
 
 }  // namespace
+
+Result<void> ModelFlags::change(spec::Model& model) const {
+  TPT_TRY(check_change(model, layers_.has_value(), ffn_.has_value()));
+  const spec::Model before = model;
+  const bool own_groups = before.num_query_groups == before.num_attention_heads;
+  const bool own_width = before.kv_channels * before.num_attention_heads == before.hidden_size;
+  model.num_layers = layers_.value_or(model.num_layers);
+  model.hidden_size = hidden_.value_or(model.hidden_size);
+  model.ffn_hidden_size = ffn_.value_or(model.ffn_hidden_size);
+  model.num_attention_heads = heads_.value_or(model.num_attention_heads);
+  model.vocabulary_size = vocabulary_.value_or(model.vocabulary_size);
+  model.num_query_groups =
+      groups_.value_or(own_groups ? model.num_attention_heads : model.num_query_groups);
+  const int64_t heads = std::max<int64_t>(1, model.num_attention_heads);
+  model.kv_channels =
+      kv_channels_.value_or(own_width ? model.hidden_size / heads : model.kv_channels);
+  if (model == before) return {};
+  model.name += "-custom";
+  model.published_parameters = model.published_active_parameters = std::nullopt;
+  return {};
+}
 
 bool JobFlags::name_a_job() const {
   return !file_.empty() || model_ || sizes_.given() || stack_ || nodes_ || tp_ || pp_ || cp_ ||

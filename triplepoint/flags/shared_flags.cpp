@@ -22,6 +22,15 @@ namespace {
 // More would not start on any machine; it is also where an int would end.
 constexpr int64_t most_threads = 4096;
 
+constexpr double most_amount = 1e18;
+
+Result<double> parse_number(std::string_view text) {
+  const auto split = split_number(text);
+  if (split && split->rest.empty() && split->number >= 0 && split->number <= most_amount)
+    return split->number;
+  return error("\"{}\" is no amount (a number from 0 to 10^18); try 1.2", text);
+}
+
 }  // namespace
 
 Result<int64_t> read_count(std::string_view text, int64_t least, int64_t most) {
@@ -89,19 +98,6 @@ Result<void> FaultFlags::apply(spec::Job& job, bool over_time) const {
   if (over_time) return {};
   return require_lasting_faults(job, "add --duration 10min, or leave out the fault's time");
 }
-
-namespace {
-
-constexpr double most_amount = 1e18;
-
-Result<double> parse_number(std::string_view text) {
-  const auto split = split_number(text);
-  if (split && split->rest.empty() && split->number >= 0 && split->number <= most_amount)
-    return split->number;
-  return error("\"{}\" is no amount (a number from 0 to 10^18); try 1.2", text);
-}
-
-}  // namespace
 
 Result<double> parse_tokens(std::string_view text) {
   const auto split = split_number(text);

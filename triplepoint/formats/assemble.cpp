@@ -134,6 +134,28 @@ std::string refusal(const Settings& settings, const Setting& setting,
                      group.instead.empty() ? "" : "; ", group.instead);
 }
 
+/// One letter a layer, 1 with experts; nothing for a pattern of another number of
+/// layers.
+std::optional<std::string> expert_layers(std::string_view pattern, int64_t num_layers) {
+  auto layers = written_out(pattern, WrittenForm::lists);
+  return layers && std::ssize(*layers) == num_layers ? layers : std::nullopt;
+}
+
+/// How many dense layers come first; nothing where one follows a layer with experts.
+std::optional<int64_t> leading_dense_layers(std::string_view layers) {
+  const std::size_t dense = std::min(layers.find('1'), layers.size());
+  if (layers.find('0', dense) != layers.npos) return std::nullopt;
+  return static_cast<int64_t>(dense);
+}
+
+/// n, where exactly every n-th layer has experts.
+std::optional<int64_t> expert_period(std::string_view layers) {
+  const std::size_t period = layers.find('1') + 1;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if ((layers[i] == '1') != (period > 0 && (i + 1) % period == 0)) return std::nullopt;
+  return static_cast<int64_t>(period);
+}
+
 }  // namespace
 
 std::optional<std::string> first_refused(const Settings& settings, const KeyTable& table) {
@@ -186,32 +208,6 @@ std::optional<std::vector<int64_t>> uneven_stages(int64_t num_layers, int64_t st
   if (last) layers.push_back(*last);
   return layers;
 }
-
-namespace {
-
-/// One letter a layer, 1 with experts; nothing for a pattern of another number of
-/// layers.
-std::optional<std::string> expert_layers(std::string_view pattern, int64_t num_layers) {
-  auto layers = written_out(pattern, WrittenForm::lists);
-  return layers && std::ssize(*layers) == num_layers ? layers : std::nullopt;
-}
-
-/// How many dense layers come first; nothing where one follows a layer with experts.
-std::optional<int64_t> leading_dense_layers(std::string_view layers) {
-  const std::size_t dense = std::min(layers.find('1'), layers.size());
-  if (layers.find('0', dense) != layers.npos) return std::nullopt;
-  return static_cast<int64_t>(dense);
-}
-
-/// n, where exactly every n-th layer has experts.
-std::optional<int64_t> expert_period(std::string_view layers) {
-  const std::size_t period = layers.find('1') + 1;
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    if ((layers[i] == '1') != (period > 0 && (i + 1) % period == 0)) return std::nullopt;
-  return static_cast<int64_t>(period);
-}
-
-}  // namespace
 
 void read_expert_layers(Settings& settings, std::string_view key, spec::Model& model) {
   auto pattern = settings.text(key);
@@ -284,19 +280,6 @@ OptimizerState adapted(OptimizerState state, std::string_view name,
   return state;
 }
 
-}  // namespace
-
-std::optional<Result<OptimizerState>> find_optimizer(LibraryCache& cache, std::string_view name,
-                                                     const OptimizerContext& context) {
-  const std::string known = library_name(name, context);
-  if (known.empty()) return std::nullopt;
-  Result<OptimizerState> state = cache.optimizer(known);
-  if (state) *state = adapted(*state, name, context);
-  return state;
-}
-
-namespace {
-
 struct Tokenizer {
   std::string_view name;  // the part of the name that tells it, in lower case; * is any letters
   int64_t vocabulary = 0;
@@ -329,6 +312,15 @@ constexpr std::array tokenizers{
 };
 
 }  // namespace
+
+std::optional<Result<OptimizerState>> find_optimizer(LibraryCache& cache, std::string_view name,
+                                                     const OptimizerContext& context) {
+  const std::string known = library_name(name, context);
+  if (known.empty()) return std::nullopt;
+  Result<OptimizerState> state = cache.optimizer(known);
+  if (state) *state = adapted(*state, name, context);
+  return state;
+}
 
 std::optional<int64_t> vocabulary_of(std::string_view tokenizer) {
   const std::string name = lower_case(tokenizer);

@@ -528,6 +528,17 @@ std::string settle_model(LibraryCache& cache, ImportedModel& read) {
                                  : fmt::format("usual; the model takes up to {}", longest);
 }
 
+Result<ImportedModel> read_tree(const spec::Library& library, const YamlNode& tree,
+                                const std::string& path, const ImportHints& hints) {
+  const KeyTable table = TPT_TRY(KeyTable::load(library, "hf"));
+  Settings settings(path);
+  settings.set_by_flags(hints.by_flags);
+  settings.set_ignored(hints.ignored);
+  settings.add_tree(tree);
+  const std::string type = settings.text("model_type").value_or("");
+  return Reader(table, std::move(settings), type).read();
+}
+
 }  // namespace
 
 Result<Imported> import_hf_job(const spec::Library& library, const std::string& text,
@@ -581,21 +592,6 @@ Result<NamedModel> read_model(const spec::Library& library, const std::string& n
   named.notes.insert(named.notes.end(), read.assumed.begin(), read.assumed.end());
   return named;
 }
-
-namespace {
-
-Result<ImportedModel> read_tree(const spec::Library& library, const YamlNode& tree,
-                                const std::string& path, const ImportHints& hints) {
-  const KeyTable table = TPT_TRY(KeyTable::load(library, "hf"));
-  Settings settings(path);
-  settings.set_by_flags(hints.by_flags);
-  settings.set_ignored(hints.ignored);
-  settings.add_tree(tree);
-  const std::string type = settings.text("model_type").value_or("");
-  return Reader(table, std::move(settings), type).read();
-}
-
-}  // namespace
 
 Result<ImportedModel> import_hf_config(const spec::Library& library, const std::string& text,
                                        const std::string& path, const ImportHints& hints) {

@@ -179,6 +179,21 @@ void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts&
                               facts.nodes_key, file, script));
 }
 
+/// The model with what no launch file has words for as the library has it, where the two are alike
+/// in all else but the sequence length; else nothing.
+std::optional<spec::Model> adopted(const spec::Model& model, const spec::Model& known) {
+  spec::Model same = model;
+  same.name = known.name;
+  same.published_parameters = known.published_parameters;
+  same.published_active_parameters = known.published_active_parameters;
+  // A module for further tokens that is not trained has no word in a launch file, and needs none.
+  if (known.prediction_depths() == 0) same.multi_token_prediction = known.multi_token_prediction;
+  same.sequence_length = known.sequence_length;
+  if (!(same == known)) return std::nullopt;
+  same.sequence_length = model.sequence_length;
+  return same;
+}
+
 }  // namespace
 
 Result<spec::Cluster> LibraryCache::cluster(const std::string& name) {
@@ -240,25 +255,6 @@ Result<void> set_cluster_and_stack(LibraryCache& cache, Settings& settings,
     stated.of_launcher.push_back(fmt::format("stack {}", job.stack.name));
   return {};
 }
-
-namespace {
-
-/// The model with what no launch file has words for as the library has it, where the two are alike
-/// in all else but the sequence length; else nothing.
-std::optional<spec::Model> adopted(const spec::Model& model, const spec::Model& known) {
-  spec::Model same = model;
-  same.name = known.name;
-  same.published_parameters = known.published_parameters;
-  same.published_active_parameters = known.published_active_parameters;
-  // A module for further tokens that is not trained has no word in a launch file, and needs none.
-  if (known.prediction_depths() == 0) same.multi_token_prediction = known.multi_token_prediction;
-  same.sequence_length = known.sequence_length;
-  if (!(same == known)) return std::nullopt;
-  same.sequence_length = model.sequence_length;
-  return same;
-}
-
-}  // namespace
 
 std::optional<spec::Model> model_of_shape(LibraryCache& cache, const spec::Model& model,
                                           std::string_view place) {

@@ -130,6 +130,29 @@ Result<Calibration> calibration_of(const Json& json, const std::string& path) {
   }
 }
 
+/// The job whose step takes exp(x) times as long: kernels that take longer draw less power, so that
+/// under a power limit clocks rise, and all has to be stretched further.
+spec::Job lengthened(const spec::Job& job, double x) {
+  constexpr int tries = 3;
+  constexpr double near = 1e-3;
+  const auto before = log_step_time(job);
+  double stretch = x;
+  for (int i = 0; i < tries && before && x != 0; ++i) {
+    const auto after = log_step_time(stretched(job, stretch));
+    if (!after || std::abs(*after - *before - x) < near || !((*after - *before) / x > 0)) break;
+    stretch *= std::clamp(x / (*after - *before), 0.5, 2.0);
+  }
+  return stretched(job, stretch);
+}
+
+/// Where a job states its inlet, what was learned of it does not hold.
+std::string inlet_text(spec::Job job) {
+  const auto stated = std::exchange(job.environment.ambient, std::nullopt);
+  if (!stated) return "";
+  return fmt::format(", but for the inlet, which is set to {:.1f} °C instead of {:.1f} °C",
+                     stated->degrees(), job.chassis().inlet.degrees());
+}
+
 }  // namespace
 
 std::string Calibration::file_of(const std::string& folder) {
@@ -165,43 +188,12 @@ Result<void> Calibration::write(const std::string& folder) const {
   return write_file_atomically(path_in(folder), json_text(json) + "\n");
 }
 
-namespace {
-
-/// The job whose step takes exp(x) times as long: kernels that take longer draw less power, so that
-/// under a power limit clocks rise, and all has to be stretched further.
-spec::Job lengthened(const spec::Job& job, double x) {
-  constexpr int tries = 3;
-  constexpr double near = 1e-3;
-  const auto before = log_step_time(job);
-  double stretch = x;
-  for (int i = 0; i < tries && before && x != 0; ++i) {
-    const auto after = log_step_time(stretched(job, stretch));
-    if (!after || std::abs(*after - *before - x) < near || !((*after - *before) / x > 0)) break;
-    stretch *= std::clamp(x / (*after - *before), 0.5, 2.0);
-  }
-  return stretched(job, stretch);
-}
-
-}  // namespace
-
 spec::Job Calibration::applied(const spec::Job& job) const {
   const spec::Job here = room_ ? in_room(job, *room_) : job;
   const Knobs knobs = knobs_of(job);
   return lengthened(scaled(with_power(here, power_.mean), posterior_.mean(knobs)),
                     posterior_.remainder(knobs));
 }
-
-namespace {
-
-/// Where a job states its inlet, what was learned of it does not hold.
-std::string inlet_text(spec::Job job) {
-  const auto stated = std::exchange(job.environment.ambient, std::nullopt);
-  if (!stated) return "";
-  return fmt::format(", but for the inlet, which is set to {:.1f} °C instead of {:.1f} °C",
-                     stated->degrees(), job.chassis().inlet.degrees());
-}
-
-}  // namespace
 
 std::string Calibration::about(const spec::Job& job) const {
   std::vector<std::string> parts;

@@ -35,34 +35,6 @@ constexpr KernelPart parts[] = {
     {"waiting", "waiting inside communication", [](K k) { return k.waiting; }},
     {"total", "all kernels", [](K k) { return k.total(); }}};
 
-}  // namespace
-
-std::span<const KernelPart> kernel_parts() {
-  return parts;
-}
-
-std::span<const KernelPart> kernel_classes() {
-  return std::span(parts).first<std::size(parts) - 2>();
-}
-
-size_t fullest_stage(std::span<const run::MemoryUse> stages) {
-  const auto fullest = std::ranges::max_element(stages, {}, &run::MemoryUse::total);
-  return as_size(fullest - stages.begin());
-}
-
-std::optional<Seconds> compute_of_slowest_stage(const Metrics& metrics) {
-  std::optional<Seconds> longest;
-  for (const Stage& stage : metrics.stages)
-    longest = std::max(longest.value_or(Seconds()), stage.kernels.compute);
-  return longest;
-}
-
-bool is_inference(const run::Run& run) {
-  return run.manifest.job && spec::is_inference(run.manifest.job->task);
-}
-
-namespace {
-
 constexpr int64_t most_ranks = 1 << 20;  // above this, no per-rank table
 
 bool is_positive_and_small(int64_t size) {
@@ -89,6 +61,30 @@ bool has_grid(const spec::Job& job) {
 }
 
 }  // namespace
+
+std::span<const KernelPart> kernel_parts() {
+  return parts;
+}
+
+std::span<const KernelPart> kernel_classes() {
+  return std::span(parts).first<std::size(parts) - 2>();
+}
+
+size_t fullest_stage(std::span<const run::MemoryUse> stages) {
+  const auto fullest = std::ranges::max_element(stages, {}, &run::MemoryUse::total);
+  return as_size(fullest - stages.begin());
+}
+
+std::optional<Seconds> compute_of_slowest_stage(const Metrics& metrics) {
+  std::optional<Seconds> longest;
+  for (const Stage& stage : metrics.stages)
+    longest = std::max(longest.value_or(Seconds()), stage.kernels.compute);
+  return longest;
+}
+
+bool is_inference(const run::Run& run) {
+  return run.manifest.job && spec::is_inference(run.manifest.job->task);
+}
 
 std::optional<int64_t> data_parallel_size(const spec::Job& job) {
   if (!lays_out(job)) return std::nullopt;

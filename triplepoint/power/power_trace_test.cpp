@@ -84,10 +84,6 @@ TEST_CASE("a quantile counts time, in any order of the pieces") {
   CHECK(quantile(pieces, 0.95) == 300 * unit::W);
 }
 
-}  // namespace
-
-namespace {
-
 using doctest::Approx;
 
 constexpr spec::SensorCoefficients part_time{.power_window = 25 * unit::ms,

@@ -37,6 +37,13 @@ std::string machine_of(const std::vector<run::Device>& devices) {
   return alike ? fmt::format("{} x {}", devices.size(), name) : "";
 }
 
+constexpr std::string_view throttle_prefix = "throttle.", ledger_prefix = "energy_ledger_j.";
+
+std::optional<double> ledger_at(const metrics::Metrics& metrics, std::string_view purpose) {
+  const auto found = metrics.energy_ledger_j.find(std::string(purpose));
+  return found == metrics.energy_ledger_j.end() ? std::nullopt : std::optional(found->second);
+}
+
 }  // namespace
 
 StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Metrics metrics) {
@@ -69,17 +76,6 @@ Summary summary_of(const Study& study) {
   };
   return {study.rows.size(), count(Verdict::ok), count(Verdict::oom), count(Verdict::invalid)};
 }
-
-namespace {
-
-constexpr std::string_view throttle_prefix = "throttle.", ledger_prefix = "energy_ledger_j.";
-
-std::optional<double> ledger_at(const metrics::Metrics& metrics, std::string_view purpose) {
-  const auto found = metrics.energy_ledger_j.find(std::string(purpose));
-  return found == metrics.energy_ledger_j.end() ? std::nullopt : std::optional(found->second);
-}
-
-}  // namespace
 
 std::optional<double> number_at(const StudyRow& row, std::string_view key) {
   static const metrics::Metrics nothing;

@@ -79,6 +79,25 @@ Extent extent_of(const Pattern& pattern) {
   return *all;
 }
 
+void sort_with_details(Timeline& timeline) {
+  if (std::ranges::is_sorted(timeline.spans, by_rank_and_begin)) return;
+  std::vector<uint32_t> order(timeline.spans.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
+    return by_rank_and_begin(timeline.spans[a], timeline.spans[b]);
+  });
+  std::vector<Span> spans;
+  std::vector<SpanDetail> details;
+  spans.reserve(order.size());
+  details.reserve(order.size());
+  for (const uint32_t from : order) {
+    spans.push_back(timeline.spans[from]);
+    details.push_back(timeline.details[from]);
+  }
+  timeline.spans = std::move(spans);
+  timeline.details = std::move(details);
+}
+
 }  // namespace
 
 Seconds Pattern::length() const {
@@ -106,29 +125,6 @@ Timeline expand(const Timeline& timeline) {
   sort(all);
   return all;
 }
-
-namespace {
-
-void sort_with_details(Timeline& timeline) {
-  if (std::ranges::is_sorted(timeline.spans, by_rank_and_begin)) return;
-  std::vector<uint32_t> order(timeline.spans.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
-    return by_rank_and_begin(timeline.spans[a], timeline.spans[b]);
-  });
-  std::vector<Span> spans;
-  std::vector<SpanDetail> details;
-  spans.reserve(order.size());
-  details.reserve(order.size());
-  for (const uint32_t from : order) {
-    spans.push_back(timeline.spans[from]);
-    details.push_back(timeline.details[from]);
-  }
-  timeline.spans = std::move(spans);
-  timeline.details = std::move(details);
-}
-
-}  // namespace
 
 void sort(Timeline& timeline) {
   const auto put_in_order = [](auto& items) {

@@ -324,23 +324,10 @@ void price(const PartEstimator& estimator, LayerCosts& costs) {
   costs.resting_power = estimator.resting_power() / unit::W;
 }
 
-}  // namespace
-
-Typical typical_of(const spec::Job& job) {
-  const sim::HardwareVariation hardware = sim::draw_hardware_variation(job);
-  return {sim::typical_die(job, 0.8), *std::ranges::max_element(hardware.host_factor)};
-}
-
-namespace {
-
 PartName name_of(spec::LayerKind kind) {
   return {workload::name_of_layer(kind), true, workload::transformer_share(kind)};
 }
 constexpr PartName name_of_prediction{"prediction", true};
-
-}  // namespace
-
-namespace {
 
 /// visit(name, part, place): place(LayerCosts&) is where the costs of the part belong.
 template <class Visit>
@@ -358,7 +345,23 @@ void for_each_part(workload::ModelParts& parts, const Visit& visit) {
              [](LayerCosts& costs) -> PartCost& { return costs.prediction; });
 }
 
+/// A kind with few layers changes a bound by little, and costs as much to estimate as any other.
+workload::ModelParts make_many_layers(const workload::LayerContext& context) {
+  constexpr int64_t few = 8;  // a share of 1 / few
+  const workload::LayerCounts count = workload::whole_model(context.job).count;
+  workload::ModelParts parts;
+  for (const spec::LayerKind kind : workload::all_layer_kinds)
+    if (few * count[kind] >= count.total())
+      parts.layers[as_size(kind)].passes = workload::make_passes(context, kind);
+  return parts;
+}
+
 }  // namespace
+
+Typical typical_of(const spec::Job& job) {
+  const sim::HardwareVariation hardware = sim::draw_hardware_variation(job);
+  return {sim::typical_die(job, 0.8), *std::ranges::max_element(hardware.host_factor)};
+}
 
 LayerCosts estimate_layers(const spec::Job& job, const Typical& typical, EnergyBound bound) {
   const workload::LayerContext context{job, workload::share_of_rank(job)};
@@ -372,21 +375,6 @@ LayerCosts estimate_layers(const spec::Job& job, const Typical& typical, EnergyB
   if (bound != EnergyBound::none) price(estimator, costs);
   return costs;
 }
-
-namespace {
-
-/// A kind with few layers changes a bound by little, and costs as much to estimate as any other.
-workload::ModelParts make_many_layers(const workload::LayerContext& context) {
-  constexpr int64_t few = 8;  // a share of 1 / few
-  const workload::LayerCounts count = workload::whole_model(context.job).count;
-  workload::ModelParts parts;
-  for (const spec::LayerKind kind : workload::all_layer_kinds)
-    if (few * count[kind] >= count.total())
-      parts.layers[as_size(kind)].passes = workload::make_passes(context, kind);
-  return parts;
-}
-
-}  // namespace
 
 std::vector<LayerCosts> estimate_many_layers(const spec::Job& job, const Typical& typical,
                                              const std::vector<spec::Plan>& overlaps) {

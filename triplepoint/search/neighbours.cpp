@@ -158,10 +158,6 @@ std::vector<std::pair<int64_t, int64_t>> larger_layouts(const spec::Job& job, in
   return layouts;
 }
 
-}  // namespace
-
-namespace {
-
 /// Of the job as it is and its ways to save activations (smaller microbatches too) the fastest that
 /// fits.
 std::optional<spec::Job> fastest_that_fits(const spec::Job& job) {
@@ -195,6 +191,29 @@ std::optional<spec::Job> fastest_that_fits(const spec::Job& job) {
     if (!best || time < least) best = each, least = time;
   }
   return best;
+}
+
+/// One choice of the job made differently, in each dimension.
+Jobs jobs_beside(const spec::Job& job) {
+  Jobs jobs;
+  add_sizes(jobs, job, "TP", &spec::Plan::tensor_parallel_size);
+  add_sizes(jobs, job, "PP", &spec::Plan::pipeline_parallel_size);
+  if (job.plan.pipeline_parallel_size > 1)
+    add_sizes(jobs, job, "VPP", &spec::Plan::virtual_pipeline_size);
+  add_sizes(jobs, job, "CP", &spec::Plan::context_parallel_size);
+  add_sizes(jobs, job, "microbatch ", &spec::Plan::micro_batch_size);
+  if (job.model.moe) add_sizes(jobs, job, "EP", &spec::Plan::expert_parallel_size);
+  add_sharding(jobs, job);
+  add_sequence_parallel(jobs, job);
+  add_recompute(jobs, job);
+  add_overlap(jobs, job);
+  return jobs;
+}
+
+Jobs jobs_that_run(const spec::Job& job) {
+  Jobs jobs = jobs_beside(job);
+  std::erase_if(jobs, [](const Beside& each) { return !each.problem.empty(); });
+  return jobs;
 }
 
 }  // namespace
@@ -248,33 +267,6 @@ OtherPlan judged_plan(std::string what, const spec::Job& job, const Objective& o
     other.missing_headroom = std::max(Bytes(), memory - usable_memory(job, limits));
   return other;
 }
-
-namespace {
-
-/// One choice of the job made differently, in each dimension.
-Jobs jobs_beside(const spec::Job& job) {
-  Jobs jobs;
-  add_sizes(jobs, job, "TP", &spec::Plan::tensor_parallel_size);
-  add_sizes(jobs, job, "PP", &spec::Plan::pipeline_parallel_size);
-  if (job.plan.pipeline_parallel_size > 1)
-    add_sizes(jobs, job, "VPP", &spec::Plan::virtual_pipeline_size);
-  add_sizes(jobs, job, "CP", &spec::Plan::context_parallel_size);
-  add_sizes(jobs, job, "microbatch ", &spec::Plan::micro_batch_size);
-  if (job.model.moe) add_sizes(jobs, job, "EP", &spec::Plan::expert_parallel_size);
-  add_sharding(jobs, job);
-  add_sequence_parallel(jobs, job);
-  add_recompute(jobs, job);
-  add_overlap(jobs, job);
-  return jobs;
-}
-
-Jobs jobs_that_run(const spec::Job& job) {
-  Jobs jobs = jobs_beside(job);
-  std::erase_if(jobs, [](const Beside& each) { return !each.problem.empty(); });
-  return jobs;
-}
-
-}  // namespace
 
 std::vector<OtherPlan> neighbours_of(const spec::Job& job, const Objective& objective,
                                      const Limits& limits) {

@@ -265,6 +265,41 @@ std::vector<ActionKind> kinds_of(spec::Schedule schedule) {
   return {ActionKind::forward, ActionKind::backward};
 }
 
+sim::ScheduleRules rules_of(const spec::Job& job) {
+  return {.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
+}
+
+void raise(std::vector<Seconds>& latest, size_t stage, Seconds finish) {
+  latest[stage] = std::max(latest[stage], finish);
+}
+
+constexpr double not_yet = std::numeric_limits<double>::infinity();
+
+/// A wire on a link: when its data flow, one send at a time, and what they take of the link.
+struct LinkUser {
+  const std::vector<double>* begins = nullptr;
+  double latency = 0, alone = 0, rate = 0;
+  double busy_until = 0;
+  size_t next = 0;
+  double next_begin() const { return next < begins->size() ? (*begins)[next] + latency : not_yet; }
+};
+
+/// Goes through the sends in the order of their begin.
+bool suffices(std::vector<LinkUser>& users, double capacity) {
+  while (true) {
+    auto first = users.begin();
+    for (auto user = users.begin(); user != users.end(); ++user)
+      if (user->next_begin() < first->next_begin()) first = user;
+    const double now = first->next_begin();
+    if (now == not_yet) return true;
+    first->busy_until = (*first->begins)[first->next++] + first->alone;
+    double carried = 0;
+    for (const LinkUser& user : users)
+      if (user.busy_until > now) carried += user.rate;
+    if (carried > capacity) return false;
+  }
+}
+
 }  // namespace
 
 StepEvaluator::StepEvaluator(const spec::Job& base, Typical typical)
@@ -321,18 +356,6 @@ PhaseEstimates StepEvaluator::estimate(const workload::WorkGraph& graph) const {
   return phases;
 }
 
-namespace {
-
-sim::ScheduleRules rules_of(const spec::Job& job) {
-  return {.gap = job.stack.microbatch_gap, .start = job.stack.step_overhead};
-}
-
-void raise(std::vector<Seconds>& latest, size_t stage, Seconds finish) {
-  latest[stage] = std::max(latest[stage], finish);
-}
-
-}  // namespace
-
 std::optional<StepEstimate> StepEvaluator::schedule(const PhaseEstimates& phases,
                                                     const workload::WorkGraph& graph,
                                                     const MayWin& may_win) {
@@ -378,37 +401,6 @@ std::span<const Seconds> FinishTimeScheduler::finish_times(std::span<const sim::
     finish_.push_back(engine_.finish(s));
   return finish_;
 }
-
-namespace {
-
-constexpr double not_yet = std::numeric_limits<double>::infinity();
-
-/// A wire on a link: when its data flow, one send at a time, and what they take of the link.
-struct LinkUser {
-  const std::vector<double>* begins = nullptr;
-  double latency = 0, alone = 0, rate = 0;
-  double busy_until = 0;
-  size_t next = 0;
-  double next_begin() const { return next < begins->size() ? (*begins)[next] + latency : not_yet; }
-};
-
-/// Goes through the sends in the order of their begin.
-bool suffices(std::vector<LinkUser>& users, double capacity) {
-  while (true) {
-    auto first = users.begin();
-    for (auto user = users.begin(); user != users.end(); ++user)
-      if (user->next_begin() < first->next_begin()) first = user;
-    const double now = first->next_begin();
-    if (now == not_yet) return true;
-    first->busy_until = (*first->begins)[first->next++] + first->alone;
-    double carried = 0;
-    for (const LinkUser& user : users)
-      if (user.busy_until > now) carried += user.rate;
-    if (carried > capacity) return false;
-  }
-}
-
-}  // namespace
 
 bool FinishTimeScheduler::links_suffice(const sim::Wiring& wiring, size_t pipeline) const {
   std::vector<std::vector<LinkUser>> users(wiring.capacities().size());

@@ -236,14 +236,6 @@ class ClusterExamination : Findings {
   const Plan& plan_;
 };
 
-}  // namespace
-
-std::vector<Diagnosis> diagnose_cluster(const Job& job) {
-  return ClusterExamination(job).run();
-}
-
-namespace {
-
 class FabricExamination : Findings {
  public:
   explicit FabricExamination(const Job& job) : cluster_(job.cluster), fabric_(cluster_.scale_out) {}
@@ -295,6 +287,10 @@ class FabricExamination : Findings {
 };
 
 }  // namespace
+
+std::vector<Diagnosis> diagnose_cluster(const Job& job) {
+  return ClusterExamination(job).run();
+}
 
 std::vector<Diagnosis> diagnose_fabric(const Job& job) {
   return FabricExamination(job).run();

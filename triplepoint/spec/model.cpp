@@ -88,6 +88,21 @@ double experts_used_by_one_token(const Model& model, double experts) {
   return experts * as_real(model.moe->router_topk) / as_real(model.moe->num_experts);
 }
 
+void add_prediction(const Model& model, ParameterCount& count) {
+  const double depths = as_real(model.prediction_depths());
+  const PredictionParameters joined = count_prediction_parameters(model);
+  count.prediction = depths * (joined.projection + joined.norms);
+  count.active_prediction = count.prediction;
+  for (const LayerKind kind : kinds_of_prediction(model)) {
+    const LayerParameters layer = count_layer_parameters(model, kind);
+    const double shared = layer.without_experts();
+    count.prediction += depths * (shared + layer.experts);
+    count.active_prediction += depths * shared;
+    if (layer.experts > 0)
+      count.active_prediction += depths * experts_used_by_one_token(model, layer.experts);
+  }
+}
+
 }  // namespace
 
 bool Model::is_moe_layer(int64_t layer) const {
@@ -152,25 +167,6 @@ PredictionParameters count_prediction_parameters(const Model& model) {
   const double hidden = as_real(model.hidden_size);
   return {.projection = 2 * hidden * hidden, .norms = 3 * norm(model, hidden)};
 }
-
-namespace {
-
-void add_prediction(const Model& model, ParameterCount& count) {
-  const double depths = as_real(model.prediction_depths());
-  const PredictionParameters joined = count_prediction_parameters(model);
-  count.prediction = depths * (joined.projection + joined.norms);
-  count.active_prediction = count.prediction;
-  for (const LayerKind kind : kinds_of_prediction(model)) {
-    const LayerParameters layer = count_layer_parameters(model, kind);
-    const double shared = layer.without_experts();
-    count.prediction += depths * (shared + layer.experts);
-    count.active_prediction += depths * shared;
-    if (layer.experts > 0)
-      count.active_prediction += depths * experts_used_by_one_token(model, layer.experts);
-  }
-}
-
-}  // namespace
 
 ParameterCount count_parameters(const Model& model) {
   const double hidden = as_real(model.hidden_size);

@@ -68,6 +68,20 @@ Result<int64_t> read_count(const ReadScope& scope, const TomlValue& value, int64
   return value.integer;
 }
 
+/// The text of a quantity. A bare number is handed on as text: unit_text says what is missing.
+Result<std::string> quantity_text(const ReadScope& scope, const TomlValue& value) {
+  if (value.is(Kind::text)) return value.text;
+  if (value.is(Kind::integer)) return std::to_string(value.integer);
+  if (value.is(Kind::number)) return fmt::format("{}", value.number);
+  return wrong_kind(scope, value, "it is a quantity",
+                    "write a number and a unit in quotes, as in \"700 W\"");
+}
+
+tl::unexpected<Error> at_place(const ReadScope& scope, const TomlValue& value,
+                               const Error& problem) {
+  return error("{}: {}", scope.place(value), problem.what);
+}
+
 }  // namespace
 
 Result<void> read_value(const ReadScope& scope, const TomlValue& value, int64_t& out) {
@@ -110,24 +124,6 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, std::str
   out = value.text;
   return {};
 }
-
-namespace {
-
-/// The text of a quantity. A bare number is handed on as text: unit_text says what is missing.
-Result<std::string> quantity_text(const ReadScope& scope, const TomlValue& value) {
-  if (value.is(Kind::text)) return value.text;
-  if (value.is(Kind::integer)) return std::to_string(value.integer);
-  if (value.is(Kind::number)) return fmt::format("{}", value.number);
-  return wrong_kind(scope, value, "it is a quantity",
-                    "write a number and a unit in quotes, as in \"700 W\"");
-}
-
-tl::unexpected<Error> at_place(const ReadScope& scope, const TomlValue& value,
-                               const Error& problem) {
-  return error("{}: {}", scope.place(value), problem.what);
-}
-
-}  // namespace
 
 Result<double> read_quantity(const ReadScope& scope, const TomlValue& value, Dim dim) {
   const std::string text = TPT_TRY(quantity_text(scope, value));

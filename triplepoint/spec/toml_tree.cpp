@@ -112,23 +112,6 @@ int line_of_deep_key(std::string_view text) {
   return 0;
 }
 
-}  // namespace
-
-const TomlValue* TomlValue::find(std::string_view key) const {
-  const auto found = std::ranges::find(entries, key, &TomlEntry::key);
-  return found == entries.end() ? nullptr : &found->value;
-}
-
-TomlValue* TomlValue::find(std::string_view key) {
-  return const_cast<TomlValue*>(std::as_const(*this).find(key));
-}
-
-tl::unexpected<Error> error_at(const std::string& file, int line, const std::string& what) {
-  return error("{}:{}: {}", file, line, what);
-}
-
-namespace {
-
 Result<TomlValue> parse(std::string_view text, const std::string& file) {
   if (const int line = line_of_deep_key(text); line > 0)
     return error("{}:{}: a key of more than {} parts (no file needs one); remove dots", file, line,
@@ -146,6 +129,19 @@ Result<TomlValue> parse(std::string_view text, const std::string& file) {
 }
 
 }  // namespace
+
+const TomlValue* TomlValue::find(std::string_view key) const {
+  const auto found = std::ranges::find(entries, key, &TomlEntry::key);
+  return found == entries.end() ? nullptr : &found->value;
+}
+
+TomlValue* TomlValue::find(std::string_view key) {
+  return const_cast<TomlValue*>(std::as_const(*this).find(key));
+}
+
+tl::unexpected<Error> error_at(const std::string& file, int line, const std::string& what) {
+  return error("{}:{}: {}", file, line, what);
+}
 
 Result<TomlValue> parse_toml(std::string_view text, const std::string& file) {
   // Every job asks for the same files of the library; reading them was half of a step's prediction.

@@ -91,32 +91,6 @@ Run with_note(Run run) {
   return run;
 }
 
-}  // namespace
-
-Result<Run> growing_from_bytes(std::string_view bytes, const std::string& name) {
-  Collector collector;
-  TPT_TRY(read_journal(bytes, name, [&](const JournalBlock& block) { collector.read(block); }));
-  return with_note(collector.finish());
-}
-
-/// The tail first: what its writer folds and forgets meanwhile is found in the main file.
-Result<Run> load_growing(const Path& path) {
-  std::vector<JournalBlock> waiting;
-  const auto tail = read_journal_file(tail_of(path),
-                                      [&](const JournalBlock& block) { waiting.push_back(block); });
-  Collector collector;
-  uint64_t folded = 0;
-  const JournalExtent main = TPT_TRY(read_journal_file(path, [&](const JournalBlock& block) {
-    if (collector.read(block)) folded = block.sequence;
-  }));
-  if (tail && tail->run == main.run)
-    for (const JournalBlock& block : waiting)
-      if (block.sequence > folded) collector.read(block);
-  return with_note(collector.finish());
-}
-
-namespace {
-
 // Of records other than values that wait to be folded: fold soon, and drop spans.
 constexpr size_t many_record_bytes = 2U << 20U, most_record_bytes = 16U << 20U;
 
@@ -177,6 +151,28 @@ std::string records_of(const Run& start) {
 }
 
 }  // namespace
+
+Result<Run> growing_from_bytes(std::string_view bytes, const std::string& name) {
+  Collector collector;
+  TPT_TRY(read_journal(bytes, name, [&](const JournalBlock& block) { collector.read(block); }));
+  return with_note(collector.finish());
+}
+
+/// The tail first: what its writer folds and forgets meanwhile is found in the main file.
+Result<Run> load_growing(const Path& path) {
+  std::vector<JournalBlock> waiting;
+  const auto tail = read_journal_file(tail_of(path),
+                                      [&](const JournalBlock& block) { waiting.push_back(block); });
+  Collector collector;
+  uint64_t folded = 0;
+  const JournalExtent main = TPT_TRY(read_journal_file(path, [&](const JournalBlock& block) {
+    if (collector.read(block)) folded = block.sequence;
+  }));
+  if (tail && tail->run == main.run)
+    for (const JournalBlock& block : waiting)
+      if (block.sequence > folded) collector.read(block);
+  return with_note(collector.finish());
+}
 
 Path tail_of(const Path& run) {
   return run.string() + ".tail";

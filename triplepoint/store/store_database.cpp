@@ -46,33 +46,6 @@ CREATE TABLE chunk(id INTEGER PRIMARY KEY, part TEXT, owner INTEGER, name TEXT, 
   sum REAL, codec INTEGER, decimals INTEGER, data BLOB);
 )sql";
 
-}  // namespace
-
-Result<bool> create_tables(Database& database, Layout layout) {
-  TPT_TRY(database.execute(tables));
-  const std::string marks = fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
-                                        application_id, static_cast<int>(layout));
-  return database.execute(marks.c_str());
-}
-
-Result<bool> check_format(const Database& database) {
-  if (TPT_TRY(database.ask("PRAGMA application_id")) != application_id)
-    return error(
-        "{} is no run file (it is a SQLite database of another program); give a file "
-        "that simulate or record wrote",
-        database.name());
-  const int64_t version = TPT_TRY(database.ask("PRAGMA user_version"));
-  if (version > format_version)
-    return error("{} has format version {} (this program reads up to {}); use a newer triplepoint",
-                 database.name(), version, format_version);
-  if (version < 1)
-    return error("{} has format version {} (there is none before 1); it is damaged",
-                 database.name(), version);
-  return true;
-}
-
-namespace {
-
 // Reading takes a few steps of SQLite's machine per byte. Pages that point to each other in circles
 // take for ever.
 constexpr int steps_between_looks = 1'000'000;
@@ -106,6 +79,29 @@ int to_size(std::string_view text) {
 }
 
 }  // namespace
+
+Result<bool> create_tables(Database& database, Layout layout) {
+  TPT_TRY(database.execute(tables));
+  const std::string marks = fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
+                                        application_id, static_cast<int>(layout));
+  return database.execute(marks.c_str());
+}
+
+Result<bool> check_format(const Database& database) {
+  if (TPT_TRY(database.ask("PRAGMA application_id")) != application_id)
+    return error(
+        "{} is no run file (it is a SQLite database of another program); give a file "
+        "that simulate or record wrote",
+        database.name());
+  const int64_t version = TPT_TRY(database.ask("PRAGMA user_version"));
+  if (version > format_version)
+    return error("{} has format version {} (this program reads up to {}); use a newer triplepoint",
+                 database.name(), version, format_version);
+  if (version < 1)
+    return error("{} has format version {} (there is none before 1); it is damaged",
+                 database.name(), version);
+  return true;
+}
 
 Statement::Statement(Statement&& other) noexcept
     : statement_(std::exchange(other.statement_, nullptr)), bound_(other.bound_) {}

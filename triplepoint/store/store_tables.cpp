@@ -131,6 +131,22 @@ Result<bool> read_shares(const Database& database, std::vector<DeviceSummary>& a
   return true;
 }
 
+constexpr std::array share_lists = {std::pair(throttle_share, &DeviceSummary::throttle),
+                                    std::pair(energy_share, &DeviceSummary::energy_ledger_j)};
+
+std::string text_of(const ColumnKey& key) {
+  return fmt::format("{} {} {}", key.part, key.owner, key.name);
+}
+
+/// A chunk's header, from a row that begins with n, codec, decimals.
+Chunk header_of(const Statement& row) {
+  const int64_t codec = row.integer(1), decimals = row.integer(2);
+  const bool known = codec >= 0 && codec <= 255 && decimals >= 0 && decimals <= 9;
+  return {.count = known ? row.integer(0) : 0,
+          .codec = static_cast<ChunkCodec>(codec & 255),
+          .decimals = static_cast<int>(decimals & 15)};
+}
+
 }  // namespace
 
 Result<bool> write_devices(const Database& database, const Run& run, Layout layout) {
@@ -162,13 +178,6 @@ Result<bool> read_steps(const Database& database, Run& run) {
     run.core_waits[row.rank] = row.wait;
   return true;
 }
-
-namespace {
-
-constexpr std::array share_lists = {std::pair(throttle_share, &DeviceSummary::throttle),
-                                    std::pair(energy_share, &DeviceSummary::energy_ledger_j)};
-
-}  // namespace
 
 Result<bool> write_share_columns(ColumnWriter& writer, const std::vector<DeviceSummary>& all) {
   for (size_t list = 0; list < share_lists.size(); ++list) {
@@ -205,23 +214,6 @@ Result<bool> read_share_columns(const Database& database, ColumnReader& reader,
   }
   return true;
 }
-
-namespace {
-
-std::string text_of(const ColumnKey& key) {
-  return fmt::format("{} {} {}", key.part, key.owner, key.name);
-}
-
-/// A chunk's header, from a row that begins with n, codec, decimals.
-Chunk header_of(const Statement& row) {
-  const int64_t codec = row.integer(1), decimals = row.integer(2);
-  const bool known = codec >= 0 && codec <= 255 && decimals >= 0 && decimals <= 9;
-  return {.count = known ? row.integer(0) : 0,
-          .codec = static_cast<ChunkCodec>(codec & 255),
-          .decimals = static_cast<int>(decimals & 15)};
-}
-
-}  // namespace
 
 Result<ColumnWriter> ColumnWriter::create(const Database& database) {
   return ColumnWriter(TPT_TRY(database.prepare(

@@ -150,6 +150,15 @@ Result<std::vector<Series>> read_values(const Database& database, ColumnReader& 
   return own;
 }
 
+/// A part of a pattern, without its spans.
+struct PieceRow {
+  int64_t pattern = 0;
+  int32_t repeat = 1;
+  Seconds length;
+  int32_t first_layer = -1;
+  int64_t spans = 0;
+};
+
 }  // namespace
 
 Result<bool> write_series(const Database& database, ColumnWriter& writer,
@@ -192,19 +201,6 @@ Result<bool> read_series(const Database& database, ColumnReader& reader, std::ve
     }
   return true;
 }
-
-namespace {
-
-/// A part of a pattern, without its spans.
-struct PieceRow {
-  int64_t pattern = 0;
-  int32_t repeat = 1;
-  Seconds length;
-  int32_t first_layer = -1;
-  int64_t spans = 0;
-};
-
-}  // namespace
 
 template <>
 struct FieldsOf<Pattern> {

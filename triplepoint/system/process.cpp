@@ -44,6 +44,43 @@ void note_interrupt(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds look_every{20};
+constexpr std::chrono::seconds patience{5};
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers = mapped(texts, [](std::string& text) { return text.data(); });
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::optional<int> wait_until(pid_t id, Clock::time_point end,
+                              const std::function<bool()>& stopped) {
+  while (true) {
+    if (const auto code = exit_code_of(id)) return code;
+    if (Clock::now() >= end || stopped()) return std::nullopt;
+    std::this_thread::sleep_for(look_every);
+  }
+}
+
+/// Launchers end their ranks when they are asked to; what is left has no say.
+void end_group(pid_t id) {
+  const auto never = [] { return false; };
+  kill(-id, SIGTERM);
+  const auto code = wait_until(id, Clock::now() + patience, never);
+  kill(-id, SIGKILL);
+  if (!code) wait_until(id, Clock::now() + patience, never);
+}
+
+std::atomic<int64_t> running{0};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+/// What a task and the thread that waits for it share.
+struct Completion {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ended = false;
+};
+
 }  // namespace
 
 void listen_for_interrupts() {
@@ -72,19 +109,6 @@ void set_interrupted(bool value) {
 extern char** environ;  // NOLINT: POSIX says so
 
 namespace triplepoint {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds look_every{20};
-constexpr std::chrono::seconds patience{5};
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers = mapped(texts, [](std::string& text) { return text.data(); });
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-}  // namespace
 
 Result<pid_t> spawn(const SpawnPlan& plan) {
   std::vector<std::string> words = plan.command, environment = plan.environment;
@@ -122,28 +146,6 @@ std::optional<int> exit_code_of(pid_t child) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-namespace {
-
-std::optional<int> wait_until(pid_t id, Clock::time_point end,
-                              const std::function<bool()>& stopped) {
-  while (true) {
-    if (const auto code = exit_code_of(id)) return code;
-    if (Clock::now() >= end || stopped()) return std::nullopt;
-    std::this_thread::sleep_for(look_every);
-  }
-}
-
-/// Launchers end their ranks when they are asked to; what is left has no say.
-void end_group(pid_t id) {
-  const auto never = [] { return false; };
-  kill(-id, SIGTERM);
-  const auto code = wait_until(id, Clock::now() + patience, never);
-  kill(-id, SIGKILL);
-  if (!code) wait_until(id, Clock::now() + patience, never);
-}
-
-}  // namespace
-
 Result<GroupEnd> run_in_group(const std::vector<std::string>& command, const Path& log,
                               Seconds timeout, const std::function<bool()>& stopped) {
   const Descriptor file(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
@@ -160,19 +162,6 @@ Result<GroupEnd> run_in_group(const std::vector<std::string>& command, const Pat
   end_group(id);
   return GroupEnd{asked ? GroupEnd::How::stopped : GroupEnd::How::timed_out, 128 + SIGTERM};
 }
-
-namespace {
-
-std::atomic<int64_t> running{0};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-
-/// What a task and the thread that waits for it share.
-struct Completion {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool ended = false;
-};
-
-}  // namespace
 
 void start_detached(std::function<void()> task) {
   sigset_t all, before;

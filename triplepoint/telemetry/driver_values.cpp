@@ -11,6 +11,26 @@ namespace {
 
 constexpr uint64_t two_to_32 = 1ULL << 32U;
 
+struct UnitRange {
+  std::string_view ending;
+  Range range;
+};
+
+// The largest number a double counts up to without gaps: bit sets, bytes, ns.
+constexpr double exact = 9007199254740992.0;
+
+constexpr std::array<UnitRange, 11> unit_ranges = {{{"_w", {0, 1e6}},
+                                                    {"inlet_c", {-60, 100}},
+                                                    {"_c", {1, 130}},
+                                                    {"_mhz", {0, 1e5}},
+                                                    {"_share", {0, 4}},
+                                                    {"utilization", {0, 1.01}},
+                                                    {"_active", {0, 1.01}},
+                                                    {"_occupancy", {0, 1.01}},
+                                                    {"_b", {0, exact}},
+                                                    {"_reasons", {0, exact}},
+                                                    {"", {0, 1e300}}}};
+
 }  // namespace
 
 double Counter::update(uint64_t raw, int64_t time_ns) {
@@ -43,30 +63,6 @@ bool Counter::possible(uint64_t step, int64_t time_ns) const {
   const double seconds = 1 + static_cast<double>(time_ns - last_ns_) * 1e-9;
   return static_cast<double>(step) <= kind_.most_per_s * seconds;
 }
-
-namespace {
-
-struct UnitRange {
-  std::string_view ending;
-  Range range;
-};
-
-// The largest number a double counts up to without gaps: bit sets, bytes, ns.
-constexpr double exact = 9007199254740992.0;
-
-constexpr std::array<UnitRange, 11> unit_ranges = {{{"_w", {0, 1e6}},
-                                                    {"inlet_c", {-60, 100}},
-                                                    {"_c", {1, 130}},
-                                                    {"_mhz", {0, 1e5}},
-                                                    {"_share", {0, 4}},
-                                                    {"utilization", {0, 1.01}},
-                                                    {"_active", {0, 1.01}},
-                                                    {"_occupancy", {0, 1.01}},
-                                                    {"_b", {0, exact}},
-                                                    {"_reasons", {0, exact}},
-                                                    {"", {0, 1e300}}}};
-
-}  // namespace
 
 Range plausible_range(std::string_view signal) {
   for (const auto& [ending, range] : unit_ranges)

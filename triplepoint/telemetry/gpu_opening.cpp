@@ -162,6 +162,32 @@ void AmdOpening::open(OpeningState& state, size_t number) {
   set_open(state, number, std::move(facts), std::move(sensor), std::move(missing));
 }
 
+std::optional<int32_t> local_index(std::string_view text) {
+  int32_t value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool means(const std::string& word, const run::Device& device) {
+  if (const auto one = local_index(word)) return device.local == *one;
+  const auto dash = word.find('-');
+  const auto first = local_index(std::string_view(word).substr(0, dash));
+  if (dash != std::string::npos && first) {
+    const auto last = local_index(std::string_view(word).substr(dash + 1));
+    return last && device.local >= *first && device.local <= *last;
+  }
+  const std::string small = lower_case(word);
+  if (contains(word, ':')) return lower_case(device.pci).ends_with(small);
+  return word.size() >= 4 && lower_case(device.uuid).starts_with(small);
+}
+
+std::string those_there(const std::vector<run::Device>& devices) {
+  const std::vector<int32_t> numbers = mapped(devices, &run::Device::local);
+  if (numbers.empty()) return "no GPU was found; see triplepoint doctor";
+  return "there are " + ranges_of(numbers);
+}
+
 }  // namespace
 
 void open_nvidia(OpeningState& state) {
@@ -223,36 +249,6 @@ void open_amd(OpeningState& state) {
   state.wait_until(open_limit, [&] { return all->all_beyond(GpuSlot::Stage::listed); });
   state.deliver(OpeningState::amd, all->collect(state));
 }
-
-namespace {
-
-std::optional<int32_t> local_index(std::string_view text) {
-  int32_t value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-bool means(const std::string& word, const run::Device& device) {
-  if (const auto one = local_index(word)) return device.local == *one;
-  const auto dash = word.find('-');
-  const auto first = local_index(std::string_view(word).substr(0, dash));
-  if (dash != std::string::npos && first) {
-    const auto last = local_index(std::string_view(word).substr(dash + 1));
-    return last && device.local >= *first && device.local <= *last;
-  }
-  const std::string small = lower_case(word);
-  if (contains(word, ':')) return lower_case(device.pci).ends_with(small);
-  return word.size() >= 4 && lower_case(device.uuid).starts_with(small);
-}
-
-std::string those_there(const std::vector<run::Device>& devices) {
-  const std::vector<int32_t> numbers = mapped(devices, &run::Device::local);
-  if (numbers.empty()) return "no GPU was found; see triplepoint doctor";
-  return "there are " + ranges_of(numbers);
-}
-
-}  // namespace
 
 Result<std::vector<bool>> select_devices(const std::vector<run::Device>& devices,
                                          const std::vector<std::string>& words) {

@@ -124,17 +124,6 @@ void rotate_away(SymmetricModes& modes, Matrix& a, int64_t p, int64_t q) {
   }
 }
 
-}  // namespace
-
-Matrix identity(int64_t size) {
-  Matrix one(size, size);
-  for (int64_t i = 0; i < size; ++i)
-    one(i, i) = 1;
-  return one;
-}
-
-namespace {
-
 using Pair = double __attribute__((vector_size(16)));
 using Quad = double __attribute__((vector_size(32)));
 
@@ -181,6 +170,13 @@ template <class Vector>
 #endif
 
 }  // namespace
+
+Matrix identity(int64_t size) {
+  Matrix one(size, size);
+  for (int64_t i = 0; i < size; ++i)
+    one(i, i) = 1;
+  return one;
+}
 
 void multiply_add(const Matrix& a, const double* x, double* out) {
   int64_t row = 0;

@@ -24,6 +24,51 @@ int number_of(const std::optional<Enum>& value) {
   return value ? static_cast<int>(*value) : -1;
 }
 
+/// The begin that the epoch moves to: the earliest, but for strays a timeline cannot hold. A clock
+/// that was not set gives a few events near zero; the median is among the sound ones.
+int64_t epoch_of(const std::vector<run::Span>& spans, int64_t reach) {
+  const auto distance = [](int64_t from, int64_t to) {
+    return static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
+  };
+  const auto [least, most] =
+      std::minmax_element(spans.begin(), spans.end(),
+                          [](const run::Span& a, const run::Span& b) { return a.begin < b.begin; });
+  const int64_t first = least->begin.nanoseconds();
+  if (distance(first, most->begin.nanoseconds()) < static_cast<uint64_t>(reach)) return first;
+  const std::vector<int64_t> begins =
+      mapped(spans, [](const run::Span& span) { return span.begin.nanoseconds(); });
+  const int64_t center = upper_median(begins);
+  int64_t epoch = center;
+  for (const int64_t begin : begins)
+    if (begin < epoch && distance(begin, center) < static_cast<uint64_t>(reach)) epoch = begin;
+  return epoch;
+}
+
+/// Drops what does not fit between the epoch and its reach; moves the rest to the epoch.
+void move_to(run::Timeline& timeline, int64_t epoch, int64_t reach, Skipped& skipped) {
+  const bool with_details = !timeline.details.empty();
+  const auto reaches = [&](Instant at) {
+    const int64_t ns = at.nanoseconds();
+    return ns >= epoch &&
+           static_cast<uint64_t>(ns) - static_cast<uint64_t>(epoch) <= static_cast<uint64_t>(reach);
+  };
+  size_t kept = 0;
+  for (size_t i = 0; i < timeline.spans.size(); ++i) {
+    run::Span& span = timeline.spans[i];
+    if (span.end < span.begin || !reaches(span.begin) || !reaches(span.end)) {
+      note_skipped(skipped, "an event is years away from the others, or ends before it begins");
+      continue;
+    }
+    span.begin = Instant(span.begin.nanoseconds() - epoch);
+    span.end = Instant(span.end.nanoseconds() - epoch);
+    if (with_details && kept != i) timeline.details[kept] = timeline.details[i];
+    if (kept != i) timeline.spans[kept] = span;
+    ++kept;
+  }
+  timeline.spans.resize(kept);
+  if (with_details) timeline.details.resize(kept);
+}
+
 }  // namespace
 
 int32_t TypeIndex::intern(std::vector<run::SpanType>& types, const run::SpanType& type) {
@@ -79,55 +124,6 @@ Trace TraceBuilder::finish(std::optional<int64_t> unix_ns_of_zero) && {
   settle(trace_, unix_ns_of_zero);
   return std::move(trace_);
 }
-
-namespace {
-
-/// The begin that the epoch moves to: the earliest, but for strays a timeline cannot hold. A clock
-/// that was not set gives a few events near zero; the median is among the sound ones.
-int64_t epoch_of(const std::vector<run::Span>& spans, int64_t reach) {
-  const auto distance = [](int64_t from, int64_t to) {
-    return static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
-  };
-  const auto [least, most] =
-      std::minmax_element(spans.begin(), spans.end(),
-                          [](const run::Span& a, const run::Span& b) { return a.begin < b.begin; });
-  const int64_t first = least->begin.nanoseconds();
-  if (distance(first, most->begin.nanoseconds()) < static_cast<uint64_t>(reach)) return first;
-  const std::vector<int64_t> begins =
-      mapped(spans, [](const run::Span& span) { return span.begin.nanoseconds(); });
-  const int64_t center = upper_median(begins);
-  int64_t epoch = center;
-  for (const int64_t begin : begins)
-    if (begin < epoch && distance(begin, center) < static_cast<uint64_t>(reach)) epoch = begin;
-  return epoch;
-}
-
-/// Drops what does not fit between the epoch and its reach; moves the rest to the epoch.
-void move_to(run::Timeline& timeline, int64_t epoch, int64_t reach, Skipped& skipped) {
-  const bool with_details = !timeline.details.empty();
-  const auto reaches = [&](Instant at) {
-    const int64_t ns = at.nanoseconds();
-    return ns >= epoch &&
-           static_cast<uint64_t>(ns) - static_cast<uint64_t>(epoch) <= static_cast<uint64_t>(reach);
-  };
-  size_t kept = 0;
-  for (size_t i = 0; i < timeline.spans.size(); ++i) {
-    run::Span& span = timeline.spans[i];
-    if (span.end < span.begin || !reaches(span.begin) || !reaches(span.end)) {
-      note_skipped(skipped, "an event is years away from the others, or ends before it begins");
-      continue;
-    }
-    span.begin = Instant(span.begin.nanoseconds() - epoch);
-    span.end = Instant(span.end.nanoseconds() - epoch);
-    if (with_details && kept != i) timeline.details[kept] = timeline.details[i];
-    if (kept != i) timeline.spans[kept] = span;
-    ++kept;
-  }
-  timeline.spans.resize(kept);
-  if (with_details) timeline.details.resize(kept);
-}
-
-}  // namespace
 
 void settle(Trace& trace, std::optional<int64_t> unix_ns_of_zero, bool one_at_a_time) {
   constexpr int64_t reach = int64_t{30} * 365 * 86400 * 1'000'000'000;  // what a run file holds

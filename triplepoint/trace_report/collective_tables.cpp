@@ -164,10 +164,6 @@ DataTable occurrence_table(const TraceInput& input, const std::vector<Collective
   return table;
 }
 
-}  // namespace
-
-namespace {
-
 /// The rows of nccl-tests or rccl-tests, if the one file is their output.
 Result<std::optional<trace::NcclTests>> measurements_in(const std::vector<std::string>& files) {
   if (files.size() != 1 || files[0] == "-" || is_folder(files[0])) return std::nullopt;
@@ -297,6 +293,34 @@ DataTable clock_table(const metrics::ClockFit& fit) {
   return table;
 }
 
+DataCell ranks_cell(const std::vector<int32_t>& ranks, const char* none) {
+  return ranks.empty() ? DataCell(Missing{none})
+                       : DataCell(fmt::format("{}", fmt::join(ranks, " ")));
+}
+
+/// "started 3, scheduled 1".
+std::string states_of(const PendingCollective& pending) {
+  std::array<int64_t, run::issue_state_words.size()> counts{};
+  for (const IssuePart& part : pending.parts)
+    ++counts[as_size(part.state)];
+  std::string text;
+  for (size_t i = counts.size(); i-- > 0;)
+    if (counts[i] > 0)
+      text +=
+          fmt::format("{}{} {}", text.empty() ? "" : ", ", run::issue_state_words[i], counts[i]);
+  return text;
+}
+
+std::string calls_of(const PendingCollective& pending) {
+  std::vector<std::string> calls;
+  for (const IssuePart& part : pending.parts) {
+    std::string call = part.elements < 0 ? std::string(part.label)
+                                         : fmt::format("{} {}", part.label, part.elements);
+    if (std::ranges::find(calls, call) == calls.end()) calls.push_back(call);
+  }
+  return fmt::format("{}", fmt::join(calls, " / "));
+}
+
 }  // namespace
 
 Result<TraceReport> trace_stragglers(const TraceOptions& options) {
@@ -339,38 +363,6 @@ Result<TraceReport> trace_stragglers(const TraceOptions& options) {
     report.tables.push_back(std::move(table));
   return report;
 }
-
-namespace {
-
-DataCell ranks_cell(const std::vector<int32_t>& ranks, const char* none) {
-  return ranks.empty() ? DataCell(Missing{none})
-                       : DataCell(fmt::format("{}", fmt::join(ranks, " ")));
-}
-
-/// "started 3, scheduled 1".
-std::string states_of(const PendingCollective& pending) {
-  std::array<int64_t, run::issue_state_words.size()> counts{};
-  for (const IssuePart& part : pending.parts)
-    ++counts[as_size(part.state)];
-  std::string text;
-  for (size_t i = counts.size(); i-- > 0;)
-    if (counts[i] > 0)
-      text +=
-          fmt::format("{}{} {}", text.empty() ? "" : ", ", run::issue_state_words[i], counts[i]);
-  return text;
-}
-
-std::string calls_of(const PendingCollective& pending) {
-  std::vector<std::string> calls;
-  for (const IssuePart& part : pending.parts) {
-    std::string call = part.elements < 0 ? std::string(part.label)
-                                         : fmt::format("{} {}", part.label, part.elements);
-    if (std::ranges::find(calls, call) == calls.end()) calls.push_back(call);
-  }
-  return fmt::format("{}", fmt::join(calls, " / "));
-}
-
-}  // namespace
 
 DataTable hang_table(const run::Timeline& timeline, const metrics::HangReport& report) {
   DataTable table{.name = "pending", .title = "What has not ended, by group: who waits for whom"};

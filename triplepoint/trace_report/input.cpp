@@ -239,6 +239,21 @@ void note_skipped(TraceInput& input) {
   input.remarks.insert(input.remarks.end(), input.skipped.notes.begin(), input.skipped.notes.end());
 }
 
+/// A folder with traces of jobs (<job id>_kineto) stands for those of its newest job.
+std::vector<std::string> with_newest_traces(std::vector<std::string> files,
+                                            std::vector<std::string>& remarks) {
+  for (std::string& file : files) {
+    const auto traces = trace::newest_job_traces(file);
+    if (!traces) continue;
+    if (!traces->older.empty())
+      remarks.push_back(fmt::format("traces are those of {}, the newest job; {} left aside",
+                                    traces->newest.filename().string(),
+                                    fmt::join(traces->older, ", ")));
+    file = traces->newest.string();
+  }
+  return files;
+}
+
 }  // namespace
 
 bool is_run_file(const std::string& path) {
@@ -309,25 +324,6 @@ Result<std::vector<int32_t>> parse_ranks(std::string_view text) {
   std::ranges::sort(ranks);
   return ranks;
 }
-
-namespace {
-
-/// A folder with traces of jobs (<job id>_kineto) stands for those of its newest job.
-std::vector<std::string> with_newest_traces(std::vector<std::string> files,
-                                            std::vector<std::string>& remarks) {
-  for (std::string& file : files) {
-    const auto traces = trace::newest_job_traces(file);
-    if (!traces) continue;
-    if (!traces->older.empty())
-      remarks.push_back(fmt::format("traces are those of {}, the newest job; {} left aside",
-                                    traces->newest.filename().string(),
-                                    fmt::join(traces->older, ", ")));
-    file = traces->newest.string();
-  }
-  return files;
-}
-
-}  // namespace
 
 Result<TraceInput> read_trace_input(const std::vector<std::string>& files,
                                     const TraceOptions& options, trace::HostSpans host) {

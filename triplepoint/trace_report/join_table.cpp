@@ -68,32 +68,6 @@ DataTable cost_table(const std::vector<PhaseCost>& costs, const Division& divisi
   return in_one_unit(std::move(table));
 }
 
-}  // namespace
-
-Result<TraceReport> trace_join(const TraceOptions& options) {
-  std::vector<std::string> traces, recordings;
-  for (const std::string& file : options.files)
-    (is_run_file(file) ? recordings : traces).push_back(file);
-  if (recordings.size() != 1)
-    return error(
-        "join needs one recording (a .run) and the traces taken meanwhile, {} .run "
-        "files were named; triplepoint record makes one",
-        recordings.size());
-  // A run that has both, as simulated ones do, joins with itself.
-  const bool alone = traces.empty();
-  TraceInput input =
-      TPT_TRY(read_trace_input(alone ? recordings : traces, options, trace::HostSpans::launches));
-  const run::Run recording = alone ? input.run : TPT_TRY(load_recording(recordings[0], input));
-  TraceReport report{.shown = {options.by.value_or("activity")}, .remarks = input.remarks};
-  for (const Division& division : divisions)
-    report.tables.push_back(cost_table(
-        metrics::cost_of_phases(metrics::phases_of(input.timeline(), division.by), recording),
-        division));
-  return report;
-}
-
-namespace {
-
 /// One device per rank, where no recording says which.
 void add_devices(run::Run& run) {
   if (!run.devices.empty()) return;
@@ -140,6 +114,28 @@ Result<Files> write(const run::Run& run, const std::string& file) {
 }
 
 }  // namespace
+
+Result<TraceReport> trace_join(const TraceOptions& options) {
+  std::vector<std::string> traces, recordings;
+  for (const std::string& file : options.files)
+    (is_run_file(file) ? recordings : traces).push_back(file);
+  if (recordings.size() != 1)
+    return error(
+        "join needs one recording (a .run) and the traces taken meanwhile, {} .run "
+        "files were named; triplepoint record makes one",
+        recordings.size());
+  // A run that has both, as simulated ones do, joins with itself.
+  const bool alone = traces.empty();
+  TraceInput input =
+      TPT_TRY(read_trace_input(alone ? recordings : traces, options, trace::HostSpans::launches));
+  const run::Run recording = alone ? input.run : TPT_TRY(load_recording(recordings[0], input));
+  TraceReport report{.shown = {options.by.value_or("activity")}, .remarks = input.remarks};
+  for (const Division& division : divisions)
+    report.tables.push_back(cost_table(
+        metrics::cost_of_phases(metrics::phases_of(input.timeline(), division.by), recording),
+        division));
+  return report;
+}
 
 Result<TraceReport> trace_merge(const TraceOptions& options) {
   if (!options.output)

@@ -99,6 +99,23 @@ std::string lines_for_terminal(std::string_view text) {
   });
 }
 
+using Values = std::vector<std::optional<double>>;
+
+constexpr std::string_view blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::string_view ascii[] = {"_", ".", "-", "=", "+", "*", "%", "#"};
+
+/// Smallest and largest of the finite values; nothing where there is none.
+std::optional<std::pair<double, double>> range_of(const Values& values) {
+  std::optional<std::pair<double, double>> range;
+  for (const auto& value : values) {
+    if (!value || !std::isfinite(*value)) continue;
+    if (!range) range = {*value, *value};
+    range->first = std::min(range->first, *value);
+    range->second = std::max(range->second, *value);
+  }
+  return range;
+}
+
 }  // namespace
 
 void Console::draw_status(std::string_view line) {
@@ -144,27 +161,6 @@ Console process_console() {
   abilities.error_width = error_width.value_or(80);
   return Console(std::cout, std::cerr, abilities);
 }
-
-namespace {
-
-using Values = std::vector<std::optional<double>>;
-
-constexpr std::string_view blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-constexpr std::string_view ascii[] = {"_", ".", "-", "=", "+", "*", "%", "#"};
-
-/// Smallest and largest of the finite values; nothing where there is none.
-std::optional<std::pair<double, double>> range_of(const Values& values) {
-  std::optional<std::pair<double, double>> range;
-  for (const auto& value : values) {
-    if (!value || !std::isfinite(*value)) continue;
-    if (!range) range = {*value, *value};
-    range->first = std::min(range->first, *value);
-    range->second = std::max(range->second, *value);
-  }
-  return range;
-}
-
-}  // namespace
 
 std::string sparkline(const Values& values, bool unicode) {
   const auto range = range_of(values);

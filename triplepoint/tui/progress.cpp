@@ -27,27 +27,6 @@ double since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-}  // namespace
-
-std::string progress_line(std::string_view what, std::size_t done, std::size_t total,
-                          double elapsed_s, std::size_t width) {
-  const double share = total > 0 ? as_real(done) / as_real(total) : 1;
-  const double rate = elapsed_s > 0 ? as_real(done) / elapsed_s : 0;
-  std::string numbers = fmt::format("{}/{}", done, total);
-  if (done > 0 && rate > 0) {
-    const double left = as_real(total - done) / rate;
-    numbers += fmt::format("  {:.1f}/s  {} left", rate, duration_text(left));
-  }
-  const std::size_t taken = display_width(what) + display_width(numbers) + 6;
-  if (taken + 10 > width) return shorten(fmt::format("{}  {}", what, numbers), width);
-  const std::size_t bar = std::min<std::size_t>(width - taken, 40);
-  const auto filled = as_size(share * as_real(bar));
-  return fmt::format("{}  [{}{}]  {}", what, std::string(filled, '='),
-                     std::string(bar - filled, ' '), numbers);
-}
-
-namespace {
-
 /// The bar of one part of the work after the other. Threads share it.
 class Bar {
  public:
@@ -95,6 +74,23 @@ class Bar {
 };
 
 }  // namespace
+
+std::string progress_line(std::string_view what, std::size_t done, std::size_t total,
+                          double elapsed_s, std::size_t width) {
+  const double share = total > 0 ? as_real(done) / as_real(total) : 1;
+  const double rate = elapsed_s > 0 ? as_real(done) / elapsed_s : 0;
+  std::string numbers = fmt::format("{}/{}", done, total);
+  if (done > 0 && rate > 0) {
+    const double left = as_real(total - done) / rate;
+    numbers += fmt::format("  {:.1f}/s  {} left", rate, duration_text(left));
+  }
+  const std::size_t taken = display_width(what) + display_width(numbers) + 6;
+  if (taken + 10 > width) return shorten(fmt::format("{}  {}", what, numbers), width);
+  const std::size_t bar = std::min<std::size_t>(width - taken, 40);
+  const auto filled = as_size(share * as_real(bar));
+  return fmt::format("{}  [{}{}]  {}", what, std::string(filled, '='),
+                     std::string(bar - filled, ' '), numbers);
+}
 
 Watch watch_on(Console& console) {
   const auto bar = std::make_shared<Bar>(console);

@@ -39,6 +39,62 @@ std::string verdict_line(const Console& console, const run::Run& run) {
          ": " + memory;
 }
 
+using metrics::DeviceSpan;
+using metrics::FaultEffect;
+
+constexpr size_t most_listed_gpus = 8;
+constexpr size_t sparkline_width = 60;
+
+std::string gpu_table(const Console& console, const FaultEffect& effect, bool steady) {
+  const std::vector<DeviceSpan>& baseline =
+      effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
+  const char* other = steady ? "without" : effect.devices_before.empty() ? "after" : "before";
+  DataTable table = text_table({{"GPU"},
+                                {fmt::format("W {}", other)},
+                                {steady ? "W with" : "W during"},
+                                {fmt::format("°C {}", other)},
+                                {steady ? "°C with" : "°C during"},
+                                {fmt::format("MHz {}", other)},
+                                {steady ? "MHz with" : "MHz during"}});
+  table.title = "GPUs that change most";
+  for (const int64_t device : metrics::most_affected(effect, most_listed_gpus)) {
+    const auto d = as_size(device);
+    const DeviceSpan &then = baseline[d], &now = effect.devices_during[d];
+    table.add({std::to_string(device), significant(then.power_w), significant(now.power_w),
+               significant(then.die_c), significant(now.die_c), significant(then.clock_mhz, 4),
+               significant(now.clock_mhz, 4)});
+  }
+  return table_text(table, console);
+}
+
+std::string step_line(const Console& console, const run::Run& run) {
+  if (run.steps.size() < 2) return "";
+  std::vector<std::optional<double>> values;
+  const size_t columns = std::min(sparkline_width, run.steps.size());
+  double lowest = 1e300, highest = 0;
+  for (const run::StepRecord& step : run.steps) {
+    lowest = std::min(lowest, (step.end - step.begin) / unit::s);
+    highest = std::max(highest, (step.end - step.begin) / unit::s);
+  }
+  for (size_t c = 0; c < columns; ++c) {  // the longest of those that share a column
+    double longest = 0;
+    for (size_t s = run.steps.size() * c / columns; s < run.steps.size() * (c + 1) / columns; ++s)
+      longest = std::max(longest, (run.steps[s].end - run.steps[s].begin) / unit::s);
+    values.emplace_back(longest);
+  }
+  return fmt::format("\nStep by step, {} to {} s: {}\n", significant(lowest), significant(highest),
+                     sparkline(values, console.abilities().unicode));
+}
+
+void print_effect(Console& console, const run::Run& run, const std::vector<spec::Fault>& faults,
+                  const FaultEffect& effect, bool steady) {
+  const std::string name = metrics::names_of(faults);
+  console.print(fmt::format("\nFault {}: {}\n", console.styled(name, Style::bold),
+                            answers::fault_sentence(run, faults, effect, steady)));
+  if (!metrics::most_affected(effect, 1).empty())
+    console.print("\n" + gpu_table(console, effect, steady));
+}
+
 }  // namespace
 
 void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics) {
@@ -104,66 +160,6 @@ void print_results(Console& console, const flags::JobResults& results) {
                                             answers::interval_of(results.run)) +
                   "\n");
 }
-
-namespace {
-
-using metrics::DeviceSpan;
-using metrics::FaultEffect;
-
-constexpr size_t most_listed_gpus = 8;
-constexpr size_t sparkline_width = 60;
-
-std::string gpu_table(const Console& console, const FaultEffect& effect, bool steady) {
-  const std::vector<DeviceSpan>& baseline =
-      effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
-  const char* other = steady ? "without" : effect.devices_before.empty() ? "after" : "before";
-  DataTable table = text_table({{"GPU"},
-                                {fmt::format("W {}", other)},
-                                {steady ? "W with" : "W during"},
-                                {fmt::format("°C {}", other)},
-                                {steady ? "°C with" : "°C during"},
-                                {fmt::format("MHz {}", other)},
-                                {steady ? "MHz with" : "MHz during"}});
-  table.title = "GPUs that change most";
-  for (const int64_t device : metrics::most_affected(effect, most_listed_gpus)) {
-    const auto d = as_size(device);
-    const DeviceSpan &then = baseline[d], &now = effect.devices_during[d];
-    table.add({std::to_string(device), significant(then.power_w), significant(now.power_w),
-               significant(then.die_c), significant(now.die_c), significant(then.clock_mhz, 4),
-               significant(now.clock_mhz, 4)});
-  }
-  return table_text(table, console);
-}
-
-std::string step_line(const Console& console, const run::Run& run) {
-  if (run.steps.size() < 2) return "";
-  std::vector<std::optional<double>> values;
-  const size_t columns = std::min(sparkline_width, run.steps.size());
-  double lowest = 1e300, highest = 0;
-  for (const run::StepRecord& step : run.steps) {
-    lowest = std::min(lowest, (step.end - step.begin) / unit::s);
-    highest = std::max(highest, (step.end - step.begin) / unit::s);
-  }
-  for (size_t c = 0; c < columns; ++c) {  // the longest of those that share a column
-    double longest = 0;
-    for (size_t s = run.steps.size() * c / columns; s < run.steps.size() * (c + 1) / columns; ++s)
-      longest = std::max(longest, (run.steps[s].end - run.steps[s].begin) / unit::s);
-    values.emplace_back(longest);
-  }
-  return fmt::format("\nStep by step, {} to {} s: {}\n", significant(lowest), significant(highest),
-                     sparkline(values, console.abilities().unicode));
-}
-
-void print_effect(Console& console, const run::Run& run, const std::vector<spec::Fault>& faults,
-                  const FaultEffect& effect, bool steady) {
-  const std::string name = metrics::names_of(faults);
-  console.print(fmt::format("\nFault {}: {}\n", console.styled(name, Style::bold),
-                            answers::fault_sentence(run, faults, effect, steady)));
-  if (!metrics::most_affected(effect, 1).empty())
-    console.print("\n" + gpu_table(console, effect, steady));
-}
-
-}  // namespace
 
 void print_faults(Console& console, const run::Run& run, const run::Run* without) {
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;

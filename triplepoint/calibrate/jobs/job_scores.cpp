@@ -198,6 +198,16 @@ void score_row(const JobRow& row, const PredictedJob& predicted,
   }
 }
 
+void take_memory(const workload::StageMemory& stage, JobPrediction& prediction) {
+  prediction.allocated_peak = stage.total() - stage.reserve;
+  prediction.reserved_peak = stage.reserved;
+}
+
+void take_first_stage(const workload::StageMemory& stage, JobPrediction& prediction) {
+  prediction.first_step = stage.step;
+  prediction.first_reserved = stage.reserved;
+}
+
 }  // namespace
 
 std::optional<Seconds> measured_step_time(const Measurement& measured, const spec::Job& job) {
@@ -239,20 +249,6 @@ Result<TableScores> score_job_table(const CsvTable& table, const ScoreContext& c
     score_row(row, row.fault.empty() ? jobs[places.at(row.text)] : none, intervals, scores);
   return scores;
 }
-
-namespace {
-
-void take_memory(const workload::StageMemory& stage, JobPrediction& prediction) {
-  prediction.allocated_peak = stage.total() - stage.reserve;
-  prediction.reserved_peak = stage.reserved;
-}
-
-void take_first_stage(const workload::StageMemory& stage, JobPrediction& prediction) {
-  prediction.first_step = stage.step;
-  prediction.first_reserved = stage.reserved;
-}
-
-}  // namespace
 
 Result<JobPrediction> predict_job(const spec::Job& job) {
   TPT_TRY(require_runnable(job));
@@ -328,16 +324,6 @@ std::optional<double> flop_of_sequence(std::string_view conv, const spec::Job& j
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<double> step_tflop_of_convention(std::string_view convention, const spec::Job& job) {
-  const auto flop = flop_of_sequence(convention, job);
-  if (!flop) return std::nullopt;
-  return *flop * as_real(job.plan.global_batch_size) / as_real(job.world_size()) / 1e12;
-}
-
-namespace {
-
 void add_row(const JobRow& row, const std::string& file, const spec::Library& library,
              OwnRuns& own) {
   const auto skip = [&](std::string reason) {
@@ -355,6 +341,12 @@ void add_row(const JobRow& row, const std::string& file, const spec::Library& li
 }
 
 }  // namespace
+
+std::optional<double> step_tflop_of_convention(std::string_view convention, const spec::Job& job) {
+  const auto flop = flop_of_sequence(convention, job);
+  if (!flop) return std::nullopt;
+  return *flop * as_real(job.plan.global_batch_size) / as_real(job.world_size()) / 1e12;
+}
 
 Result<void> add_own_runs(const CsvTable& table, const spec::Library& library, OwnRuns& own) {
   for (const JobRow& row : TPT_TRY(read_job_rows(table)))

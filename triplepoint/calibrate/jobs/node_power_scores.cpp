@@ -63,29 +63,6 @@ void score_row(TableScores& scores, const RunProtocol& protocol, const JobRow& r
   add("energy_kwh", cells.number_or("energy_nodes", 1) * (mean * length) / unit::kWh);
 }
 
-}  // namespace
-
-Result<TableScores> score_node_power(const CsvTable& table, const ScoreContext& context) {
-  TableScores scores{.table = "node-power", .rows = static_cast<int64_t>(table.rows())};
-  const RunProtocol protocol = TPT_TRY(load_run_protocol(context.library));
-  const std::vector<JobRow> rows = TPT_TRY(read_job_rows(table, own_columns));
-  Predictor predictor(table, context.library);
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (!rows[r].fault.empty()) {
-      scores.skip(rows[r].row_id, rows[r].fault);
-      continue;
-    }
-    const Result<NodeLevels>& levels = predictor.levels(rows[r]);
-    if (levels)
-      score_row(scores, protocol, rows[r], Cells(table, r), *levels);
-    else
-      scores.skip(rows[r].row_id, levels.error().what);
-  }
-  return scores;
-}
-
-namespace {
-
 struct Evaluation {
   double seconds = 0, watts = 0;
 };
@@ -107,7 +84,61 @@ double evaluating_seconds(double left, double evaluation, double between) {
   return evaluation * (1 + (left - evaluation) / (evaluation + between));
 }
 
+Watts busy_devices(const run::Run& run, int64_t nodes) {
+  double watts = 0;
+  for (const run::DeviceSummary& device : run.summaries)
+    watts += device.power_mean_w.value_or(0);
+  return watts / as_real(nodes) * unit::W;
+}
+
+Watts idle_devices(const spec::Job& job) {
+  spec::GpuLoad rest;
+  rest.duration = 1 * unit::s;
+  const Celsius cool = job.chassis().inlet + 15 * unit::K;
+  return as_real(job.cluster.gpus_per_node) *
+         power::gpu_power(*job.cluster.gpu.power, rest, 1, cool, {});
+}
+
+/// At work the fans are where the devices' heat brings them, at rest where the chassis leaves them.
+NodeLevels levels_of(const spec::Job& job, Watts busy) {
+  spec::Job cooled = job;
+  cooled.cluster.chassis = job.chassis();
+  cooled.environment.cooling.reset();
+  const spec::Cluster& node = cooled.cluster;
+  const Watts working = sim::typical_node_power(cooled, busy / as_real(node.gpus_per_node));
+  const Watts resting =
+      power::node_power(node, idle_devices(job), node.chassis.fan_floor, 0).total();
+  const double supplied = node.host.conversion_efficiency;
+  return {.wall = {working, resting}, .supplied = {supplied * working, supplied * resting}};
+}
+
+NodePace pace_of(const spec::Job& job, const run::Run& run) {
+  if (run.steps.empty()) return {};
+  return {.step = run.steps.back().end - run.steps.back().begin,
+          .host = job.stack.step_overhead,
+          .batch = as_real(job.plan.global_batch_size)};
+}
+
 }  // namespace
+
+Result<TableScores> score_node_power(const CsvTable& table, const ScoreContext& context) {
+  TableScores scores{.table = "node-power", .rows = static_cast<int64_t>(table.rows())};
+  const RunProtocol protocol = TPT_TRY(load_run_protocol(context.library));
+  const std::vector<JobRow> rows = TPT_TRY(read_job_rows(table, own_columns));
+  Predictor predictor(table, context.library);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (!rows[r].fault.empty()) {
+      scores.skip(rows[r].row_id, rows[r].fault);
+      continue;
+    }
+    const Result<NodeLevels>& levels = predictor.levels(rows[r]);
+    if (levels)
+      score_row(scores, protocol, rows[r], Cells(table, r), *levels);
+    else
+      scores.skip(rows[r].row_id, levels.error().what);
+  }
+  return scores;
+}
 
 const RunProtocol::Benchmark* RunProtocol::find(const std::string& benchmark) const {
   const auto found = std::ranges::find_if(
@@ -175,45 +206,6 @@ NodePhases phases_of(const RunProtocol& protocol, const std::string& name, const
   }
   return phases;
 }
-
-namespace {
-
-Watts busy_devices(const run::Run& run, int64_t nodes) {
-  double watts = 0;
-  for (const run::DeviceSummary& device : run.summaries)
-    watts += device.power_mean_w.value_or(0);
-  return watts / as_real(nodes) * unit::W;
-}
-
-Watts idle_devices(const spec::Job& job) {
-  spec::GpuLoad rest;
-  rest.duration = 1 * unit::s;
-  const Celsius cool = job.chassis().inlet + 15 * unit::K;
-  return as_real(job.cluster.gpus_per_node) *
-         power::gpu_power(*job.cluster.gpu.power, rest, 1, cool, {});
-}
-
-/// At work the fans are where the devices' heat brings them, at rest where the chassis leaves them.
-NodeLevels levels_of(const spec::Job& job, Watts busy) {
-  spec::Job cooled = job;
-  cooled.cluster.chassis = job.chassis();
-  cooled.environment.cooling.reset();
-  const spec::Cluster& node = cooled.cluster;
-  const Watts working = sim::typical_node_power(cooled, busy / as_real(node.gpus_per_node));
-  const Watts resting =
-      power::node_power(node, idle_devices(job), node.chassis.fan_floor, 0).total();
-  const double supplied = node.host.conversion_efficiency;
-  return {.wall = {working, resting}, .supplied = {supplied * working, supplied * resting}};
-}
-
-NodePace pace_of(const spec::Job& job, const run::Run& run) {
-  if (run.steps.empty()) return {};
-  return {.step = run.steps.back().end - run.steps.back().begin,
-          .host = job.stack.step_overhead,
-          .batch = as_real(job.plan.global_batch_size)};
-}
-
-}  // namespace
 
 Result<NodeLevels> node_levels(const spec::Job& job) {
   if (!job.cluster.gpu.power || !job.cluster.gpu.thermal || !job.cluster.gpu.governor)

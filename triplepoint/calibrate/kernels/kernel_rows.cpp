@@ -60,6 +60,20 @@ Seconds measured_time(const Cells& cells, const spec::Op& op) {
   return rate > 0 ? op.flops / (rate * (unit::TFLOP / unit::s)) : Seconds();
 }
 
+constexpr std::string_view any_stated = "*";
+
+bool fits(const KernelRow& row, const KernelBenchmark& benchmark) {
+  const auto agrees = [](const std::string& asked, const std::string& given) {
+    return asked.empty() || asked == given || (asked == any_stated && !given.empty());
+  };
+  const spec::AttentionShape& shape = row.op.attention;
+  return agrees(benchmark.gpu, row.gpu) && agrees(benchmark.source, row.source) &&
+         agrees(benchmark.dtype, row.dtype) &&
+         (!benchmark.grouped_heads ||
+          (row.op.op_class == spec::OpClass::attention &&
+           *benchmark.grouped_heads == (shape.query_groups < shape.heads)));
+}
+
 }  // namespace
 
 Result<KernelRow> read_kernel_row(const Cells& cells) {
@@ -81,24 +95,6 @@ Result<KernelRow> read_kernel_row(const Cells& cells) {
   set_power(row, cells);
   return row;
 }
-
-namespace {
-
-constexpr std::string_view any_stated = "*";
-
-bool fits(const KernelRow& row, const KernelBenchmark& benchmark) {
-  const auto agrees = [](const std::string& asked, const std::string& given) {
-    return asked.empty() || asked == given || (asked == any_stated && !given.empty());
-  };
-  const spec::AttentionShape& shape = row.op.attention;
-  return agrees(benchmark.gpu, row.gpu) && agrees(benchmark.source, row.source) &&
-         agrees(benchmark.dtype, row.dtype) &&
-         (!benchmark.grouped_heads ||
-          (row.op.op_class == spec::OpClass::attention &&
-           *benchmark.grouped_heads == (shape.query_groups < shape.heads)));
-}
-
-}  // namespace
 
 Result<std::vector<KernelBenchmark>> load_benchmarks(const spec::Library& library) {
   constexpr const char* file = "benchmarks.toml";

@@ -309,35 +309,6 @@ MachineError errors_of(std::string rows_of, const std::vector<Row>& rows, const 
           off.empty() ? 0 : upper_median(off), off.empty() ? 0 : *std::ranges::max_element(off)};
 }
 
-}  // namespace
-
-Result<MachineFit> fit_machine(const Json& json, int64_t ranks, const spec::Library& library) {
-  const Rows rows = TPT_TRY(read_rows(json, library));
-  MachineFit fit;
-  fit.processor = rows.processor;
-  spec::Gpu gpu = bare_core(rows);
-  fit_gemms(gpu, rows.gemms);
-  fit_attention(gpu, rows.attentions);
-  const spec::Gpu alone = gpu;
-  fit.cluster = bare_cluster(ranks, rows);
-  fit_links(fit.cluster, rows.links);
-  fit.stack = TPT_TRY(spec::load_stack(library, "triplepoint-train"));
-  fit_steps(gpu, fit.stack, rows.trainings);
-  const auto kernel = [&](const Kernel& row) { return kernel_seconds(alone, row.op); };
-  fit.errors = {errors_of("matrix products", rows.gemms, kernel),
-                errors_of("attention", rows.attentions, kernel),
-                errors_of("collectives in memory", rows.links,
-                          [&](const Link& row) { return link_seconds(fit.cluster, row); }),
-                errors_of("steps of one rank", rows.trainings, [&](const Training& row) {
-                  return step_seconds(row.job, gpu, fit.stack);
-                })};
-  fit.cluster.gpu = gpu;
-  share_cores(fit.cluster);
-  return fit;
-}
-
-namespace {
-
 std::string errors_text(const MachineFit& fit) {
   std::string text;
   for (const MachineError& each : fit.errors)
@@ -364,6 +335,31 @@ std::string file_of(const MachineFit& fit, const char* table, Thing thing) {
 }
 
 }  // namespace
+
+Result<MachineFit> fit_machine(const Json& json, int64_t ranks, const spec::Library& library) {
+  const Rows rows = TPT_TRY(read_rows(json, library));
+  MachineFit fit;
+  fit.processor = rows.processor;
+  spec::Gpu gpu = bare_core(rows);
+  fit_gemms(gpu, rows.gemms);
+  fit_attention(gpu, rows.attentions);
+  const spec::Gpu alone = gpu;
+  fit.cluster = bare_cluster(ranks, rows);
+  fit_links(fit.cluster, rows.links);
+  fit.stack = TPT_TRY(spec::load_stack(library, "triplepoint-train"));
+  fit_steps(gpu, fit.stack, rows.trainings);
+  const auto kernel = [&](const Kernel& row) { return kernel_seconds(alone, row.op); };
+  fit.errors = {errors_of("matrix products", rows.gemms, kernel),
+                errors_of("attention", rows.attentions, kernel),
+                errors_of("collectives in memory", rows.links,
+                          [&](const Link& row) { return link_seconds(fit.cluster, row); }),
+                errors_of("steps of one rank", rows.trainings, [&](const Training& row) {
+                  return step_seconds(row.job, gpu, fit.stack);
+                })};
+  fit.cluster.gpu = gpu;
+  share_cores(fit.cluster);
+  return fit;
+}
 
 std::string cluster_toml(const MachineFit& fit) {
   return file_of(fit, "cluster", fit.cluster);

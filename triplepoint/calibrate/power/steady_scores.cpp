@@ -204,6 +204,17 @@ void score_points(Scorer& scorer, const std::vector<Point>& points) {
     score_group(scorer, group);
 }
 
+constexpr size_t gemm_class = as_size(spec::OpClass::gemm);
+
+Watts power_of(const spec::Gpu& gpu, const SteadyKernel& kernel, double clock_ratio, Celsius die) {
+  return power::gpu_power(*gpu.power, kernel.load(clock_ratio), clock_ratio, die, {});
+}
+
+/// The same kernel without its arithmetic.
+SteadyKernel only_traffic(double clocked_share, BytesPerSecond traffic) {
+  return {.traffic = traffic, .clocked_share = clocked_share};
+}
+
 }  // namespace
 
 Result<TableScores> score_steady_power(const CsvTable& table, const ScoreContext& context) {
@@ -223,21 +234,6 @@ Result<TableScores> score_steady_power(const CsvTable& table, const ScoreContext
   score_points(scorer, points);
   return scores;
 }
-
-namespace {
-
-constexpr size_t gemm_class = as_size(spec::OpClass::gemm);
-
-Watts power_of(const spec::Gpu& gpu, const SteadyKernel& kernel, double clock_ratio, Celsius die) {
-  return power::gpu_power(*gpu.power, kernel.load(clock_ratio), clock_ratio, die, {});
-}
-
-/// The same kernel without its arithmetic.
-SteadyKernel only_traffic(double clocked_share, BytesPerSecond traffic) {
-  return {.traffic = traffic, .clocked_share = clocked_share};
-}
-
-}  // namespace
 
 spec::GpuLoad SteadyKernel::load(double clock_ratio) const {
   const double pace = rate(clock_ratio);

@@ -82,6 +82,11 @@ Screening screening_of(const SlowGpus& slow, double devices, Seconds restart) {
   return screening;
 }
 
+/// "3,200 t", and below one tonne "478 kg".
+std::string mass_text(double tonnes) {
+  return tonnes < 1 ? significant(tonnes * 1000) + " kg" : significant(tonnes) + " t";
+}
+
 }  // namespace
 
 Result<BillRates> load_bill_rates(const spec::Library& library) {
@@ -156,15 +161,6 @@ std::string duration_text(Seconds time) {
   if (time >= 2 * unit::h) return fmt::format("{:.1f} h", time / unit::h);
   return fmt::format("{:.0f} min", time / unit::min);
 }
-
-namespace {
-
-/// "3,200 t", and below one tonne "478 kg".
-std::string mass_text(double tonnes) {
-  return tonnes < 1 ? significant(tonnes * 1000) + " kg" : significant(tonnes) + " t";
-}
-
-}  // namespace
 
 std::string bill_text(const Bill& bill, const BillRates& rates) {
   constexpr double min_goodput = 1e-6;

@@ -168,6 +168,58 @@ std::string comparison(const Bottleneck& bottleneck, const std::vector<std::stri
   return text + worst;
 }
 
+/// Of ranks none of which is late beyond the noise; empty where they hardly wait.
+std::string taking_turns(const run::Run& run, const LateRanks& late) {
+  constexpr double least_share = 0.01;  // of the ranks' time; less is not worth a sentence
+  int64_t waits = 0, times = 0;
+  bool leaves_out = false;
+  for (const LateStart& start : late.starts) {
+    leaves_out |= start.is_first && start.waits > 0;
+    if (start.is_first || start.by_order) continue;
+    waits += start.waits;
+    times += start.lead > 0;
+  }
+  const auto extent = run::extent(run.timeline);
+  if (!extent || times == 0) return "";
+  const double whole = (extent->end - extent->begin) / unit::ns * as_real(late.ranks.size());
+  const double share = as_real(waits) / whole;
+  if (share < least_share) return "";
+  const auto last = [](const RankLateness& rank) { return rank.times_last > 0; };
+  const auto most = std::ranges::max_element(late.ranks, {}, &RankLateness::caused);
+  return fmt::format(
+      "No single rank is late beyond the noise, but waiting for the last to begin costs {} of the "
+      "ranks' time{}: {} ranks take turns, rank {} most, last into {} of {} collectives, for which "
+      "the others waited {}. See the causes by collective.",
+      percent(share),
+      leaves_out ? " (first collectives aside, which profilers may have missed in part)" : "",
+      std::ranges::count_if(late.ranks, last), most->rank, most->times_last, most->collectives,
+      time_text(most->caused));
+}
+
+std::string nobody_is_late(const run::Run& run, const LateRanks& late) {
+  if (run.manifest.origin == run::Origin::simulated)
+    return "No GPU, link or host slows the step by 1 % or more.";
+  const auto communicates = [](const RankLateness& r) { return r.in_communication > 0; };
+  const auto ranks = std::ranges::count_if(late.ranks, communicates);
+  if (late.starts.empty() && ranks > 1)
+    return fmt::format(
+        "Collectives are seen on {} ranks, but none of one rank could be matched with one of "
+        "another, so lateness is unknown.",
+        ranks);
+  if (late.starts.empty())
+    return "No collective of a measured length is seen on more than one rank, so lateness is "
+           "unknown.";
+  if (std::ranges::all_of(late.starts, &LateStart::is_first))
+    return "Only the first collective of ranks is seen on more than one, and that cannot tell "
+           "lateness from a profiler that began later: lateness is unknown.";
+  if (std::string turns = taking_turns(run, late); !turns.empty()) return turns;
+  const bool together = std::ranges::all_of(
+      late.starts, [](const LateStart& start) { return start.start_spread == 0; });
+  return fmt::format("{} is late: {}.", late.has_all_ranks ? "No rank" : "None of the ranks given",
+                     together ? "all ranks begin their collectives together"
+                              : "no rank's own delays are beyond the noise");
+}
+
 }  // namespace
 
 std::vector<std::string> names_of(const Bottleneck& bottleneck,
@@ -265,62 +317,6 @@ std::string evidence_label(const Evidence& item) {
   const char* label = labels[as_size(item.kind)];
   return item.name.empty() ? label : fmt::format("{}: {}", label, item.name);
 }
-
-namespace {
-
-/// Of ranks none of which is late beyond the noise; empty where they hardly wait.
-std::string taking_turns(const run::Run& run, const LateRanks& late) {
-  constexpr double least_share = 0.01;  // of the ranks' time; less is not worth a sentence
-  int64_t waits = 0, times = 0;
-  bool leaves_out = false;
-  for (const LateStart& start : late.starts) {
-    leaves_out |= start.is_first && start.waits > 0;
-    if (start.is_first || start.by_order) continue;
-    waits += start.waits;
-    times += start.lead > 0;
-  }
-  const auto extent = run::extent(run.timeline);
-  if (!extent || times == 0) return "";
-  const double whole = (extent->end - extent->begin) / unit::ns * as_real(late.ranks.size());
-  const double share = as_real(waits) / whole;
-  if (share < least_share) return "";
-  const auto last = [](const RankLateness& rank) { return rank.times_last > 0; };
-  const auto most = std::ranges::max_element(late.ranks, {}, &RankLateness::caused);
-  return fmt::format(
-      "No single rank is late beyond the noise, but waiting for the last to begin costs {} of the "
-      "ranks' time{}: {} ranks take turns, rank {} most, last into {} of {} collectives, for which "
-      "the others waited {}. See the causes by collective.",
-      percent(share),
-      leaves_out ? " (first collectives aside, which profilers may have missed in part)" : "",
-      std::ranges::count_if(late.ranks, last), most->rank, most->times_last, most->collectives,
-      time_text(most->caused));
-}
-
-std::string nobody_is_late(const run::Run& run, const LateRanks& late) {
-  if (run.manifest.origin == run::Origin::simulated)
-    return "No GPU, link or host slows the step by 1 % or more.";
-  const auto communicates = [](const RankLateness& r) { return r.in_communication > 0; };
-  const auto ranks = std::ranges::count_if(late.ranks, communicates);
-  if (late.starts.empty() && ranks > 1)
-    return fmt::format(
-        "Collectives are seen on {} ranks, but none of one rank could be matched with one of "
-        "another, so lateness is unknown.",
-        ranks);
-  if (late.starts.empty())
-    return "No collective of a measured length is seen on more than one rank, so lateness is "
-           "unknown.";
-  if (std::ranges::all_of(late.starts, &LateStart::is_first))
-    return "Only the first collective of ranks is seen on more than one, and that cannot tell "
-           "lateness from a profiler that began later: lateness is unknown.";
-  if (std::string turns = taking_turns(run, late); !turns.empty()) return turns;
-  const bool together = std::ranges::all_of(
-      late.starts, [](const LateStart& start) { return start.start_spread == 0; });
-  return fmt::format("{} is late: {}.", late.has_all_ranks ? "No rank" : "None of the ranks given",
-                     together ? "all ranks begin their collectives together"
-                              : "no rank's own delays are beyond the noise");
-}
-
-}  // namespace
 
 std::vector<std::string> lateness_sentences(const run::Run& run, const LateRanks& late,
                                             const std::vector<Bottleneck>& bottlenecks,

@@ -45,25 +45,6 @@ void answer_utilization(const run::Run& run, double devices, Metrics& answer) {
   if (run.hardware_flops && !is_inference(run)) answer.hfu = *run.hardware_flops / possible;
 }
 
-}  // namespace
-
-void answer_speed(const View& view, Metrics& answer) {
-  const StepTotals totals = total(view.steps);
-  if (totals.time <= Seconds()) return;
-  const auto devices = as_real(view.run.devices.size());
-  answer.step_time = totals.time / view.num_steps();
-  // A decoding step gives each sequence one token; none is done after it.
-  const bool whole = !view.run.manifest.job || view.run.manifest.job->task != spec::Task::decode;
-  if (totals.samples > 0 && whole)
-    answer.samples_per_second = totals.samples / (totals.time / unit::s);
-  if (totals.tokens > 0) answer.tokens_per_second = totals.tokens / (totals.time / unit::s);
-  if (answer.tokens_per_second && devices > 0)
-    answer.tokens_per_second_per_gpu = *answer.tokens_per_second / devices;
-  answer_utilization(view.run, devices, answer);
-}
-
-namespace {
-
 using run::DeviceSummary;
 
 /// One step of everything that draws from the nodes' supplies; known only if every node was
@@ -89,6 +70,21 @@ std::map<std::string, double> ledger(const std::vector<DeviceSummary>& devices) 
 }
 
 }  // namespace
+
+void answer_speed(const View& view, Metrics& answer) {
+  const StepTotals totals = total(view.steps);
+  if (totals.time <= Seconds()) return;
+  const auto devices = as_real(view.run.devices.size());
+  answer.step_time = totals.time / view.num_steps();
+  // A decoding step gives each sequence one token; none is done after it.
+  const bool whole = !view.run.manifest.job || view.run.manifest.job->task != spec::Task::decode;
+  if (totals.samples > 0 && whole)
+    answer.samples_per_second = totals.samples / (totals.time / unit::s);
+  if (totals.tokens > 0) answer.tokens_per_second = totals.tokens / (totals.time / unit::s);
+  if (answer.tokens_per_second && devices > 0)
+    answer.tokens_per_second_per_gpu = *answer.tokens_per_second / devices;
+  answer_utilization(view.run, devices, answer);
+}
 
 void answer_energy(const View& view, Metrics& answer) {
   answer.power_mean_w = mean_of(view.devices, &DeviceSummary::power_mean_w);

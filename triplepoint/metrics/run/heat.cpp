@@ -164,31 +164,6 @@ std::optional<double> package_difference(const View& view) {
   return difference.value();
 }
 
-}  // namespace
-
-void answer_temperature(const View& view, Metrics& answer) {
-  answer_memory_and_utilization(view, answer);
-  answer.power_spread_w = spread_of(view, &DeviceSummary::power_mean_w);
-  answer.temperature_spread_c = spread_of(view, &DeviceSummary::die_mean_c);
-  answer.clock_spread_mhz = spread_of(view, &DeviceSummary::sm_clock_mean_mhz);
-  answer.package_difference_c = package_difference(view);
-  answer.temperature_mean_c = mean_of(view.devices, &DeviceSummary::die_mean_c);
-  answer.temperature_peak_c = maximum_of(view.devices, &DeviceSummary::die_peak_c);
-  answer.temperature_per_gpu_c = list_of(view.devices, &DeviceSummary::die_mean_c);
-  answer.temperature_peak_per_gpu_c = list_of(view.devices, &DeviceSummary::die_peak_c);
-  if (!answer.temperature_mean_c) return;
-  double coolest = *answer.temperature_mean_c;
-  for (const DeviceSummary& device : view.devices)
-    coolest = std::min(coolest, device.die_mean_c.value_or(coolest));
-  if (coolest > 0)
-    answer.hottest_over_coolest = *maximum_of(view.devices, &DeviceSummary::die_mean_c) / coolest;
-  answer_hot_and_cool(view, answer);
-}
-
-// What do the clocks do, what keeps them down for how long, and do hot slots set the pace?
-
-namespace {
-
 constexpr double same_clock = 1e-3;  // relative: closer clocks of a node count as equal
 
 std::map<std::string, std::vector<double>> shares_of_devices(
@@ -245,6 +220,27 @@ void compare_slots(const View& view, Metrics& answer) {
 }
 
 }  // namespace
+
+void answer_temperature(const View& view, Metrics& answer) {
+  answer_memory_and_utilization(view, answer);
+  answer.power_spread_w = spread_of(view, &DeviceSummary::power_mean_w);
+  answer.temperature_spread_c = spread_of(view, &DeviceSummary::die_mean_c);
+  answer.clock_spread_mhz = spread_of(view, &DeviceSummary::sm_clock_mean_mhz);
+  answer.package_difference_c = package_difference(view);
+  answer.temperature_mean_c = mean_of(view.devices, &DeviceSummary::die_mean_c);
+  answer.temperature_peak_c = maximum_of(view.devices, &DeviceSummary::die_peak_c);
+  answer.temperature_per_gpu_c = list_of(view.devices, &DeviceSummary::die_mean_c);
+  answer.temperature_peak_per_gpu_c = list_of(view.devices, &DeviceSummary::die_peak_c);
+  if (!answer.temperature_mean_c) return;
+  double coolest = *answer.temperature_mean_c;
+  for (const DeviceSummary& device : view.devices)
+    coolest = std::min(coolest, device.die_mean_c.value_or(coolest));
+  if (coolest > 0)
+    answer.hottest_over_coolest = *maximum_of(view.devices, &DeviceSummary::die_mean_c) / coolest;
+  answer_hot_and_cool(view, answer);
+}
+
+// What do the clocks do, what keeps them down for how long, and do hot slots set the pace?
 
 void answer_throttle(const View& view, Metrics& answer) {
   answer.sm_clock_mean_mhz = mean_of(view.devices, &DeviceSummary::sm_clock_mean_mhz);

@@ -95,31 +95,6 @@ RankBreakdown breakdown_of(int32_t rank, const Occupancy& doing, const Reach& re
   return result;
 }
 
-}  // namespace
-
-std::optional<double> RankBreakdown::overlap() const {
-  if (communication == 0) return std::nullopt;
-  return as_real(overlapped) / as_real(communication);
-}
-
-std::vector<RankBreakdown> breakdown_of_ranks(const run::Timeline& timeline,
-                                              const IdleRules& rules) {
-  const std::vector<Occupancy> occupancy = occupancy_of_ranks(timeline);
-  const std::vector<Reach> reaches = device_reaches(timeline);
-  const std::vector<int32_t> launches = launches_of(timeline);
-  const bool classify_gaps = timeline.instances.empty() && knows_launches(launches);
-  std::vector<RankBreakdown> ranks;
-  for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
-    const auto r = as_size(rank);
-    if (reaches[r].empty()) continue;
-    ranks.push_back(breakdown_of(rank, occupancy[r], reaches[r]));
-    if (classify_gaps) ranks.back().idle_time = idle_of(timeline, rank, launches, rules);
-  }
-  return ranks;
-}
-
-namespace {
-
 struct Row {
   KernelRow row;
   double occupancy_time = 0, known_time = 0;
@@ -148,6 +123,27 @@ bool is_longer(const KernelRow& a, const KernelRow& b) {
 }
 
 }  // namespace
+
+std::optional<double> RankBreakdown::overlap() const {
+  if (communication == 0) return std::nullopt;
+  return as_real(overlapped) / as_real(communication);
+}
+
+std::vector<RankBreakdown> breakdown_of_ranks(const run::Timeline& timeline,
+                                              const IdleRules& rules) {
+  const std::vector<Occupancy> occupancy = occupancy_of_ranks(timeline);
+  const std::vector<Reach> reaches = device_reaches(timeline);
+  const std::vector<int32_t> launches = launches_of(timeline);
+  const bool classify_gaps = timeline.instances.empty() && knows_launches(launches);
+  std::vector<RankBreakdown> ranks;
+  for (int32_t rank = 0; rank < timeline.num_ranks; ++rank) {
+    const auto r = as_size(rank);
+    if (reaches[r].empty()) continue;
+    ranks.push_back(breakdown_of(rank, occupancy[r], reaches[r]));
+    if (classify_gaps) ranks.back().idle_time = idle_of(timeline, rank, launches, rules);
+  }
+  return ranks;
+}
 
 std::vector<KernelRow> kernel_table(const run::Timeline& timeline, KernelTableBy by, int32_t rank,
                                     int32_t warp_size) {

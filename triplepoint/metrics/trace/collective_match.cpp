@@ -526,6 +526,12 @@ class Matcher {
   CollectiveMatch result_;
 };
 
+/// Messages of a known group other than the stages', as a ring of context ranks, are none.
+bool is_pipeline_message(const run::SpanType& type) {
+  return type.collective == spec::Collective::send_recv &&
+         type.group.value_or(spec::GroupKind::pipeline) == spec::GroupKind::pipeline;
+}
+
 }  // namespace
 
 CollectiveMatch match_collectives(const SpanList& spans, int32_t job_ranks) {
@@ -567,16 +573,6 @@ int32_t job_ranks_of(const run::Run& run) {
 }
 
 // The timeline with the waits of the match, asked as simulated ones are: see Occupancy.
-
-namespace {
-
-/// Messages of a known group other than the stages', as a ring of context ranks, are none.
-bool is_pipeline_message(const run::SpanType& type) {
-  return type.collective == spec::Collective::send_recv &&
-         type.group.value_or(spec::GroupKind::pipeline) == spec::GroupKind::pipeline;
-}
-
-}  // namespace
 
 bool waits_for_schedule(const Collective& collective, const SpanList& spans) {
   if (collective.parts.empty()) return collective.is_message;

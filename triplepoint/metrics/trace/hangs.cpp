@@ -199,39 +199,6 @@ class HangFinder {
   HangReport report_;
 };
 
-}  // namespace
-
-std::optional<HangReport> find_hang(const run::Timeline& timeline) {
-  const auto is_issue = [](const auto& type) { return run::issue_state(type).has_value(); };
-  if (timeline.details.empty() || std::ranges::none_of(timeline.types, is_issue))
-    return std::nullopt;
-  return HangFinder(timeline).find();
-}
-
-bool PendingCollective::is_waited_in() const {
-  return std::ranges::any_of(
-      parts, [](const IssuePart& part) { return part.state != IssueState::completed; });
-}
-
-const IssuePart& PendingCollective::last_issued() const {
-  return *std::ranges::max_element(parts, {}, &IssuePart::issued);
-}
-
-int64_t PendingCollective::spread() const {
-  int64_t first = INT64_MAX;
-  for (const IssuePart& part : parts)
-    first = std::min(first, part.issued);
-  return last_issued().issued - first;
-}
-
-std::string rank_words(const std::vector<int32_t>& ranks) {
-  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
-  return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "),
-                     ranks.back());
-}
-
-namespace {
-
 /// Of the groups in which one of `ranks` is missing, one sentence for the first, and how many more.
 std::string never_issued(const run::Timeline& timeline, const HangReport& report,
                          const std::vector<int32_t>& ranks) {
@@ -277,6 +244,35 @@ std::string last_of(const run::Timeline& timeline, int32_t rank) {
 }
 
 }  // namespace
+
+std::optional<HangReport> find_hang(const run::Timeline& timeline) {
+  const auto is_issue = [](const auto& type) { return run::issue_state(type).has_value(); };
+  if (timeline.details.empty() || std::ranges::none_of(timeline.types, is_issue))
+    return std::nullopt;
+  return HangFinder(timeline).find();
+}
+
+bool PendingCollective::is_waited_in() const {
+  return std::ranges::any_of(
+      parts, [](const IssuePart& part) { return part.state != IssueState::completed; });
+}
+
+const IssuePart& PendingCollective::last_issued() const {
+  return *std::ranges::max_element(parts, {}, &IssuePart::issued);
+}
+
+int64_t PendingCollective::spread() const {
+  int64_t first = INT64_MAX;
+  for (const IssuePart& part : parts)
+    first = std::min(first, part.issued);
+  return last_issued().issued - first;
+}
+
+std::string rank_words(const std::vector<int32_t>& ranks) {
+  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
+  return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "),
+                     ranks.back());
+}
 
 std::vector<std::string> hang_sentences(const run::Timeline& timeline, const HangReport& report) {
   std::vector<std::string> lines;

@@ -86,6 +86,23 @@ KernelSeconds in_seconds(const Sums& sums) {
           .waiting = as_real(sums.waiting) * unit::ns};
 }
 
+KernelClass class_of(spec::Collective collective) {
+  switch (collective) {
+    case spec::Collective::all_reduce:
+      return KernelClass::all_reduce;
+    case spec::Collective::all_gather:
+      return KernelClass::all_gather;
+    case spec::Collective::reduce_scatter:
+      return KernelClass::reduce_scatter;
+    case spec::Collective::all_to_all:
+      return KernelClass::all_to_all;
+    case spec::Collective::broadcast:
+    case spec::Collective::send_recv:
+      return KernelClass::send_recv;
+  }
+  return KernelClass::other;
+}
+
 }  // namespace
 
 Seconds KernelSeconds::communication() const {
@@ -119,27 +136,6 @@ KernelSeconds& KernelSeconds::operator*=(double factor) {
 std::vector<KernelSeconds> kernel_seconds_of_ranks(const run::Timeline& timeline) {
   return mapped(Counter(timeline).of_ranks(), [](const Sums& sums) { return in_seconds(sums); });
 }
-
-namespace {
-
-KernelClass class_of(spec::Collective collective) {
-  switch (collective) {
-    case spec::Collective::all_reduce:
-      return KernelClass::all_reduce;
-    case spec::Collective::all_gather:
-      return KernelClass::all_gather;
-    case spec::Collective::reduce_scatter:
-      return KernelClass::reduce_scatter;
-    case spec::Collective::all_to_all:
-      return KernelClass::all_to_all;
-    case spec::Collective::broadcast:
-    case spec::Collective::send_recv:
-      return KernelClass::send_recv;
-  }
-  return KernelClass::other;
-}
-
-}  // namespace
 
 KernelClass classify(const run::SpanType& type) {
   switch (type.kind) {

@@ -197,6 +197,18 @@ const LateStart* worst_arrival(const LateRanks& late, int32_t rank) {
   return worst;
 }
 
+/// Without what a recorded program does before its first measured step, such as to connect and warm
+/// up. Profilers' traces have details, and what they show first is known as that.
+run::Timeline measured_part(const run::Run& run) {
+  run::Timeline timeline = run.timeline;
+  if (run.manifest.origin != run::Origin::measured || run.steps.empty() ||
+      !timeline.details.empty())
+    return timeline;
+  std::erase_if(timeline.spans,
+                [&](const run::Span& span) { return span.begin < run.steps.front().begin; });
+  return timeline;
+}
+
 }  // namespace
 
 std::vector<Bottleneck> late_bottlenecks(const SpanList& spans, const CollectiveMatch& match,
@@ -222,22 +234,6 @@ std::vector<Bottleneck> late_bottlenecks(const SpanList& spans, const Collective
   }
   return all;
 }
-
-namespace {
-
-/// Without what a recorded program does before its first measured step, such as to connect and warm
-/// up. Profilers' traces have details, and what they show first is known as that.
-run::Timeline measured_part(const run::Run& run) {
-  run::Timeline timeline = run.timeline;
-  if (run.manifest.origin != run::Origin::measured || run.steps.empty() ||
-      !timeline.details.empty())
-    return timeline;
-  std::erase_if(timeline.spans,
-                [&](const run::Span& span) { return span.begin < run.steps.front().begin; });
-  return timeline;
-}
-
-}  // namespace
 
 std::optional<std::vector<Bottleneck>> late_bottlenecks(const run::Run& run) {
   if (run::count_spans(run.timeline) > most_spans_to_blame) return std::nullopt;

@@ -39,6 +39,39 @@ bool belongs(const run::SpanType& type, LaneKind kind) {
   return type.kind == run::SpanKind::host && !run::is_untimed(type);
 }
 
+class CallStack {
+ public:
+  void open(int64_t begin, int64_t end, int32_t span) {
+    close_until(begin);
+    if (!open_.empty()) {
+      book(begin);
+      end = std::min(end, open_.back().end);
+    }
+    open_.push_back({begin, end, span});
+    now_ = begin;
+  }
+  std::vector<HostSegment> finish() {
+    close_until(INT64_MAX);
+    return std::move(segments_);
+  }
+
+ private:
+  void close_until(int64_t when) {
+    while (!open_.empty() && open_.back().end <= when) {
+      book(open_.back().end);
+      open_.pop_back();
+    }
+  }
+  /// The innermost open span had the time from `now_` on.
+  void book(int64_t until) {
+    if (now_ < until) segments_.push_back({now_, until, open_.back().span});
+    now_ = std::max(now_, until);
+  }
+
+  std::vector<HostSegment> open_, segments_;
+  int64_t now_ = 0;
+};
+
 }  // namespace
 
 std::vector<LaneOfSpans> lanes_of(const SpanList& spans, LaneKind kind) {
@@ -113,43 +146,6 @@ std::vector<int32_t> launches_of(const run::Timeline& timeline) {
 bool knows_launches(const std::vector<int32_t>& launches) {
   return std::ranges::any_of(launches, [](int32_t launch) { return launch >= 0; });
 }
-
-namespace {
-
-class CallStack {
- public:
-  void open(int64_t begin, int64_t end, int32_t span) {
-    close_until(begin);
-    if (!open_.empty()) {
-      book(begin);
-      end = std::min(end, open_.back().end);
-    }
-    open_.push_back({begin, end, span});
-    now_ = begin;
-  }
-  std::vector<HostSegment> finish() {
-    close_until(INT64_MAX);
-    return std::move(segments_);
-  }
-
- private:
-  void close_until(int64_t when) {
-    while (!open_.empty() && open_.back().end <= when) {
-      book(open_.back().end);
-      open_.pop_back();
-    }
-  }
-  /// The innermost open span had the time from `now_` on.
-  void book(int64_t until) {
-    if (now_ < until) segments_.push_back({now_, until, open_.back().span});
-    now_ = std::max(now_, until);
-  }
-
-  std::vector<HostSegment> open_, segments_;
-  int64_t now_ = 0;
-};
-
-}  // namespace
 
 std::vector<HostSegment> innermost_spans(const SpanList& spans, const LaneOfSpans& lane) {
   CallStack nest;

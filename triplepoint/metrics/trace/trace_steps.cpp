@@ -212,6 +212,34 @@ bool follow_device(const run::Timeline& timeline, TraceSteps& found) {
   return any;
 }
 
+/// What the whole has beyond the sum of its steps lies between them. `extent`: of all steps.
+MeanStep mean_of(const RankBreakdown& whole, const std::vector<IdleTime>& steps, int64_t extent) {
+  MeanStep mean{.rank = whole.rank, .steps = static_cast<int64_t>(steps.size())};
+  mean.length = extent / mean.steps;
+  const int64_t inside = sum_of(steps, [](const IdleTime& step) { return step.total(); });
+  if (inside > whole.idle_time.total()) {  // kernels of others run in the gaps of a step
+    for (const auto of : idle_classes)
+      mean.idle.*of = whole.idle_time.*of / mean.steps;
+    return mean;
+  }
+  for (const auto of : idle_classes) {
+    for (const IdleTime& step : steps)
+      mean.idle.*of += step.*of;
+    if (mean.steps > 1)
+      mean.between.*of =
+          std::max<int64_t>(0, whole.idle_time.*of - mean.idle.*of) / (mean.steps - 1);
+    mean.idle.*of /= mean.steps;
+  }
+  const int64_t most = mean.length - whole.busy / mean.steps - mean.idle.total();
+  const double share = std::min(1.0, as_real(std::max<int64_t>(0, most)) /
+                                         as_real(std::max<int64_t>(1, mean.between.total())));
+  for (const auto of : idle_classes) {
+    mean.between.*of = std::llround(share * as_real(mean.between.*of));
+    mean.idle.*of += mean.between.*of;
+  }
+  return mean;
+}
+
 }  // namespace
 
 TraceSteps find_steps(const run::Timeline& timeline) {
@@ -297,38 +325,6 @@ void for_each_step(const run::Timeline& timeline, const TraceSteps& steps,
     visit(step, part);
   }
 }
-
-namespace {
-
-/// What the whole has beyond the sum of its steps lies between them. `extent`: of all steps.
-MeanStep mean_of(const RankBreakdown& whole, const std::vector<IdleTime>& steps, int64_t extent) {
-  MeanStep mean{.rank = whole.rank, .steps = static_cast<int64_t>(steps.size())};
-  mean.length = extent / mean.steps;
-  const int64_t inside = sum_of(steps, [](const IdleTime& step) { return step.total(); });
-  if (inside > whole.idle_time.total()) {  // kernels of others run in the gaps of a step
-    for (const auto of : idle_classes)
-      mean.idle.*of = whole.idle_time.*of / mean.steps;
-    return mean;
-  }
-  for (const auto of : idle_classes) {
-    for (const IdleTime& step : steps)
-      mean.idle.*of += step.*of;
-    if (mean.steps > 1)
-      mean.between.*of =
-          std::max<int64_t>(0, whole.idle_time.*of - mean.idle.*of) / (mean.steps - 1);
-    mean.idle.*of /= mean.steps;
-  }
-  const int64_t most = mean.length - whole.busy / mean.steps - mean.idle.total();
-  const double share = std::min(1.0, as_real(std::max<int64_t>(0, most)) /
-                                         as_real(std::max<int64_t>(1, mean.between.total())));
-  for (const auto of : idle_classes) {
-    mean.between.*of = std::llround(share * as_real(mean.between.*of));
-    mean.idle.*of += mean.between.*of;
-  }
-  return mean;
-}
-
-}  // namespace
 
 std::vector<MeanStep> mean_steps(const run::Timeline& timeline, const TraceSteps& steps) {
   std::vector<MeanStep> means;

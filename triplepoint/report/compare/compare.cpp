@@ -337,6 +337,19 @@ std::vector<std::pair<std::string, std::vector<std::string>>> differing_settings
   return differing;
 }
 
+/// Joules per token are compared in the widest scope that all sides know.
+void count_alike(Sides& sides) {
+  auto scope = metrics::EnergyScope::site, widest = metrics::EnergyScope::gpu;
+  for (const Side& side : sides)
+    if (side.metrics().joules_per_token) {
+      scope = std::min(scope, side.metrics().energy_scope);
+      widest = std::max(widest, side.metrics().energy_scope);
+    }
+  if (scope >= widest) return;
+  for (Side& side : sides)
+    if (side.row.metrics) metrics::count_energy_at(scope, *side.row.metrics);
+}
+
 }  // namespace
 
 std::optional<double> Side::unmarked_job_tokens() const {
@@ -375,23 +388,6 @@ const ComparedRow* Comparison::find(const std::string& key) const {
       if (row.key == key) return &row;
   return nullptr;
 }
-
-namespace {
-
-/// Joules per token are compared in the widest scope that all sides know.
-void count_alike(Sides& sides) {
-  auto scope = metrics::EnergyScope::site, widest = metrics::EnergyScope::gpu;
-  for (const Side& side : sides)
-    if (side.metrics().joules_per_token) {
-      scope = std::min(scope, side.metrics().energy_scope);
-      widest = std::max(widest, side.metrics().energy_scope);
-    }
-  if (scope >= widest) return;
-  for (Side& side : sides)
-    if (side.row.metrics) metrics::count_energy_at(scope, *side.row.metrics);
-}
-
-}  // namespace
 
 Comparison compare_runs(Sides sides) {
   count_alike(sides);

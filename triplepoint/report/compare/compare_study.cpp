@@ -200,6 +200,37 @@ void add_verdict_sentences(const StudyComparison& c, std::size_t side,
   if (!added.empty()) sentences.push_back(fmt::format("Only in {}: {}.", c.names[side], added));
 }
 
+/// The numbers that one looks at first. Where there is no room, those of a higher number go first.
+struct ShownNumber {
+  const char *key, *title;
+  int optional;
+};
+constexpr ShownNumber shown_numbers[] = {{"step_time_s", "step (s)", 0},
+                                         {"energy_j", "energy (MJ)", 2},
+                                         {"power_mean_w", "power (W)", 3},
+                                         {"temperature_peak_c", "peak (°C)", 2},
+                                         {"sm_clock_mean_mhz", "clock (MHz)", 3}};
+
+std::vector<DataCell> cells_of(const ComparedJob& job) {
+  std::vector<DataCell> cells = {job.name};
+  for (const std::string& verdict : job.verdicts)
+    cells.emplace_back(verdict.empty() ? "not there" : verdict);
+  for (const ShownNumber& number : shown_numbers) {
+    const ComparedRow* row = job.numbers.find(number.key);
+    for (std::size_t i = 0; i < job.verdicts.size(); ++i) {
+      cells.emplace_back(row != nullptr ? row->value_text(i) : "–");
+      if (i > 0) cells.push_back(row != nullptr ? difference_cell(*row, i) : "–");
+    }
+  }
+  return cells;
+}
+
+double change_of_step(const ComparedJob& job) {
+  const ComparedRow* row = job.numbers.find("step_time_s");
+  const auto by = row != nullptr ? difference(*row, 1) : std::nullopt;
+  return by && by->relative ? std::abs(*by->relative) : -1;
+}
+
 }  // namespace
 
 StudyComparison compare_studies(const std::vector<Study>& studies, std::vector<std::string> names) {
@@ -237,41 +268,6 @@ std::vector<std::string> sentences_of(const StudyComparison& c) {
   }
   return sentences;
 }
-
-namespace {
-
-/// The numbers that one looks at first. Where there is no room, those of a higher number go first.
-struct ShownNumber {
-  const char *key, *title;
-  int optional;
-};
-constexpr ShownNumber shown_numbers[] = {{"step_time_s", "step (s)", 0},
-                                         {"energy_j", "energy (MJ)", 2},
-                                         {"power_mean_w", "power (W)", 3},
-                                         {"temperature_peak_c", "peak (°C)", 2},
-                                         {"sm_clock_mean_mhz", "clock (MHz)", 3}};
-
-std::vector<DataCell> cells_of(const ComparedJob& job) {
-  std::vector<DataCell> cells = {job.name};
-  for (const std::string& verdict : job.verdicts)
-    cells.emplace_back(verdict.empty() ? "not there" : verdict);
-  for (const ShownNumber& number : shown_numbers) {
-    const ComparedRow* row = job.numbers.find(number.key);
-    for (std::size_t i = 0; i < job.verdicts.size(); ++i) {
-      cells.emplace_back(row != nullptr ? row->value_text(i) : "–");
-      if (i > 0) cells.push_back(row != nullptr ? difference_cell(*row, i) : "–");
-    }
-  }
-  return cells;
-}
-
-double change_of_step(const ComparedJob& job) {
-  const ComparedRow* row = job.numbers.find("step_time_s");
-  const auto by = row != nullptr ? difference(*row, 1) : std::nullopt;
-  return by && by->relative ? std::abs(*by->relative) : -1;
-}
-
-}  // namespace
 
 triplepoint::DataTable jobs_table(const StudyComparison& c, std::size_t most) {
   std::vector<TextColumn> columns = {{"job", Align::left}};

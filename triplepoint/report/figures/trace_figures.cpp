@@ -190,6 +190,43 @@ std::vector<BarPart> path_parts(const metrics::PathShare& share, const TimeUnit&
            "on the path; another chain is equally long"}};
 }
 
+constexpr double label = 58, width = 640, row = 16, gap = 4, foot = 30;
+constexpr std::size_t most_stages = 32, most_passes = 4000;
+
+/// One pass of a stage: microseconds from the beginning of what is drawn.
+struct Pass {
+  double begin = 0, end = 0;
+  std::string_view style;
+  int32_t microbatch = -1;
+};
+
+std::string_view style_of(std::string_view pattern) {
+  if (contains(pattern, "forward")) return "p-forward";
+  return contains(pattern, "weight") ? "p-weight" : "p-backward";
+}
+
+/// Of the first rank that works on a stage.
+std::map<int32_t, std::vector<Pass>> passes_of(const run::Timeline& timeline) {
+  std::map<int32_t, int32_t> rank_of;
+  std::map<int32_t, std::vector<Pass>> stages;
+  for (const run::PatternInstance& instance : timeline.instances) {
+    if (instance.stage < 0) continue;
+    if (rank_of.try_emplace(instance.stage, instance.rank).first->second != instance.rank) continue;
+    const run::Pattern& pattern = timeline.patterns[as_size(instance.pattern)];
+    const double begin = as_real(instance.begin.nanoseconds()) * 1e-9;
+    stages[instance.stage].push_back(
+        {begin, begin + pattern.length() / unit::s, style_of(pattern.name), instance.microbatch});
+  }
+  return stages;
+}
+
+std::string bar_of(const Pass& pass, double from, double scale, double y) {
+  return fmt::format(
+      "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{}\"/>", pass.style,
+      label + (pass.begin - from) * scale, y, std::max(0.2, (pass.end - pass.begin) * scale - 0.3),
+      row);
+}
+
 }  // namespace
 
 std::string drawn_note(std::size_t drawn, std::size_t all) {
@@ -270,47 +307,6 @@ Figure path_figure(const metrics::CriticalPath& path, bool knows_launches) {
       in_unit(as_real(path.length()), unit), unit.name, path.pieces.size());
   return {"critical-path", chart.title, note, legend + bar_chart_svg(chart), std::move(table)};
 }
-
-namespace {
-
-constexpr double label = 58, width = 640, row = 16, gap = 4, foot = 30;
-constexpr std::size_t most_stages = 32, most_passes = 4000;
-
-/// One pass of a stage: microseconds from the beginning of what is drawn.
-struct Pass {
-  double begin = 0, end = 0;
-  std::string_view style;
-  int32_t microbatch = -1;
-};
-
-std::string_view style_of(std::string_view pattern) {
-  if (contains(pattern, "forward")) return "p-forward";
-  return contains(pattern, "weight") ? "p-weight" : "p-backward";
-}
-
-/// Of the first rank that works on a stage.
-std::map<int32_t, std::vector<Pass>> passes_of(const run::Timeline& timeline) {
-  std::map<int32_t, int32_t> rank_of;
-  std::map<int32_t, std::vector<Pass>> stages;
-  for (const run::PatternInstance& instance : timeline.instances) {
-    if (instance.stage < 0) continue;
-    if (rank_of.try_emplace(instance.stage, instance.rank).first->second != instance.rank) continue;
-    const run::Pattern& pattern = timeline.patterns[as_size(instance.pattern)];
-    const double begin = as_real(instance.begin.nanoseconds()) * 1e-9;
-    stages[instance.stage].push_back(
-        {begin, begin + pattern.length() / unit::s, style_of(pattern.name), instance.microbatch});
-  }
-  return stages;
-}
-
-std::string bar_of(const Pass& pass, double from, double scale, double y) {
-  return fmt::format(
-      "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{}\"/>", pass.style,
-      label + (pass.begin - from) * scale, y, std::max(0.2, (pass.end - pass.begin) * scale - 0.3),
-      row);
-}
-
-}  // namespace
 
 Figure pipeline_figure(const run::Run& run) {
   const auto stages = passes_of(run.timeline);

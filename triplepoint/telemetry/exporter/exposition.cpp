@@ -178,6 +178,44 @@ std::string with_kind(std::string help, const run::SeriesSource& about) {
   return help + ".";
 }
 
+/// What a metric does not say of itself, its signal does.
+run::ReadingKind usual_kind(std::string_view signal) {
+  const auto ends = [&](auto... words) { return (signal.ends_with(words) || ...); };
+  if (signal.starts_with("throttle_ns_") ||
+      ends("energy_j", "_errors", "_replays", "rows_corrected", "rows_uncorrected", "_bytes"))
+    return run::ReadingKind::counter;
+  if (signal == "throttle_reasons") return run::ReadingKind::bits;
+  return ends("utilization", "_active", "_occupancy", "average_w") ? run::ReadingKind::average
+                                                                   : run::ReadingKind::instant;
+}
+
+bool is_label(std::string_view name) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  const auto any = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
+  return !name.empty() && letter(name.front()) && !name.starts_with("__") &&
+         std::ranges::all_of(name, any);
+}
+
+Result<std::pair<std::string, std::string>> parse_label(std::string_view text) {
+  const std::size_t equal = text.find('=');
+  if (equal == std::string_view::npos)
+    return error("\"{}\" is no label of a job (there is no = in it); write job=4711,user=ann",
+                 text);
+  const std::string_view name = text.substr(0, equal);
+  if (!is_label(name) || name == "host" || name == "gpu")
+    return error(
+        "\"{}\" cannot be a label (letters, digits and _ can, host and gpu are taken); "
+        "try job, user, rank",
+        name);
+  // A scrape has these two itself, and would rename ours.
+  const bool is_scrapes = name == "job" || name == "instance";
+  return std::pair(
+      is_scrapes ? "job_" + std::string(name == "job" ? "id" : name) : std::string(name),
+      std::string(text.substr(equal + 1)));
+}
+
 }  // namespace
 
 MetricName metric_of(const run::SeriesSource& about) {
@@ -220,21 +258,6 @@ std::vector<MetricName> dcgm_metrics_of(const run::SeriesSource& about) {
   return metrics;
 }
 
-namespace {
-
-/// What a metric does not say of itself, its signal does.
-run::ReadingKind usual_kind(std::string_view signal) {
-  const auto ends = [&](auto... words) { return (signal.ends_with(words) || ...); };
-  if (signal.starts_with("throttle_ns_") ||
-      ends("energy_j", "_errors", "_replays", "rows_corrected", "rows_uncorrected", "_bytes"))
-    return run::ReadingKind::counter;
-  if (signal == "throttle_reasons") return run::ReadingKind::bits;
-  return ends("utilization", "_active", "_occupancy", "average_w") ? run::ReadingKind::average
-                                                                   : run::ReadingKind::instant;
-}
-
-}  // namespace
-
 std::optional<MetricMeaning> signal_of_metric(std::string_view name) {
   for (const Dcgm& one : dcgm)
     if (one.name == name)
@@ -251,37 +274,6 @@ std::optional<MetricMeaning> signal_of_metric(std::string_view name) {
     }
   return std::nullopt;
 }
-
-namespace {
-
-bool is_label(std::string_view name) {
-  const auto letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  const auto any = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
-  return !name.empty() && letter(name.front()) && !name.starts_with("__") &&
-         std::ranges::all_of(name, any);
-}
-
-Result<std::pair<std::string, std::string>> parse_label(std::string_view text) {
-  const std::size_t equal = text.find('=');
-  if (equal == std::string_view::npos)
-    return error("\"{}\" is no label of a job (there is no = in it); write job=4711,user=ann",
-                 text);
-  const std::string_view name = text.substr(0, equal);
-  if (!is_label(name) || name == "host" || name == "gpu")
-    return error(
-        "\"{}\" cannot be a label (letters, digits and _ can, host and gpu are taken); "
-        "try job, user, rank",
-        name);
-  // A scrape has these two itself, and would rename ours.
-  const bool is_scrapes = name == "job" || name == "instance";
-  return std::pair(
-      is_scrapes ? "job_" + std::string(name == "job" ? "id" : name) : std::string(name),
-      std::string(text.substr(equal + 1)));
-}
-
-}  // namespace
 
 JobLabels job_of_environment(const Variable& variable) {
   const LaunchEnvironment launch = read_launch_environment(variable);

@@ -13,6 +13,32 @@ namespace {
 
 constexpr int failures_to_say = 10;
 
+/// The text up to the next line's end, which is taken away with it.
+std::string_view take_line(std::string_view& text) {
+  const auto end = text.find('\n');
+  const auto line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return line;
+}
+
+std::string_view take_word(std::string_view& text) {
+  text = trimmed(text);
+  const auto end = text.find_first_of(" \t");
+  const auto word = text.substr(0, end);
+  text.remove_prefix(word.size());
+  return word;
+}
+
+/// "Name : value" of a line.
+std::pair<std::string_view, std::string_view> parts_of(std::string_view line) {
+  const auto colon = line.find(':');
+  if (colon == std::string_view::npos) return {};
+  return {trimmed(line.substr(0, colon)), trimmed(line.substr(colon + 1))};
+}
+
+/// Above any machine's uptime in ticks; sums of four stay exact.
+constexpr uint64_t most_ticks = 1ULL << 60U;
+
 }  // namespace
 
 Channel node_channel(std::string signal, run::Scope scope, run::ReadingKind kind,
@@ -109,36 +135,6 @@ void FileSensor::count_failure(Item& item, const Channel& channel) {
     troubles_.push_back(fmt::format("{} ({}) cannot be read any more; its series has a gap",
                                     channel.about.signal, channel.about.sensor));
 }
-
-namespace {
-
-/// The text up to the next line's end, which is taken away with it.
-std::string_view take_line(std::string_view& text) {
-  const auto end = text.find('\n');
-  const auto line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
-std::string_view take_word(std::string_view& text) {
-  text = trimmed(text);
-  const auto end = text.find_first_of(" \t");
-  const auto word = text.substr(0, end);
-  text.remove_prefix(word.size());
-  return word;
-}
-
-/// "Name : value" of a line.
-std::pair<std::string_view, std::string_view> parts_of(std::string_view line) {
-  const auto colon = line.find(':');
-  if (colon == std::string_view::npos) return {};
-  return {trimmed(line.substr(0, colon)), trimmed(line.substr(colon + 1))};
-}
-
-/// Above any machine's uptime in ticks; sums of four stay exact.
-constexpr uint64_t most_ticks = 1ULL << 60U;
-
-}  // namespace
 
 std::optional<CpuTicks> parse_proc_stat(std::string_view text) {
   std::string_view line = take_line(text);

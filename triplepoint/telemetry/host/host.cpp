@@ -139,33 +139,6 @@ Found look(const Path& hwmon) {
   return found;
 }
 
-}  // namespace
-
-std::unique_ptr<Sensor> open_hwmon(const Path& sysfs) {
-  auto sensor = std::make_unique<FileSensor>("hwmon");
-  const Found found = look(sysfs / "class/hwmon");
-  const auto add = [&](const char* signal, Scope scope, ReadingKind kind, double unit,
-                       const std::vector<Path>& files) {
-    FileNumber number{.channel = node_channel(signal, scope, kind, "hwmon", Pace::slow),
-                      .files = files,
-                      .unit = unit,
-                      .combine = kind == ReadingKind::instant ? Combine::highest : Combine::sum};
-    if (kind == ReadingKind::average) number.channel.about.window = found.window;
-    if (!files.empty()) sensor->add(std::move(number), signal, "");
-  };
-  add("cpu_c", Scope::package, ReadingKind::instant, 1e-3, found.cpu);
-  add("inlet_c", Scope::node, ReadingKind::instant, 1e-3, found.inlet);
-  add("cpu_power_w", Scope::package, ReadingKind::average, 1e-6, found.grace);
-  add("module_power_w", Scope::module, ReadingKind::average, 1e-6, found.module);
-  if (found.cpu.empty())
-    sensor->add_gap({"temperature of the CPUs",
-                     "no coretemp or k10temp in " + (sysfs / "class/hwmon").string(),
-                     "modprobe coretemp (Intel) or k10temp (AMD); virtual machines have none"});
-  return sensor;
-}
-
-namespace {
-
 constexpr double infiniband_unit_b = 4;  // port_*_data count words. Source: IBA 1.3, PortCounters
 
 struct Direction {
@@ -208,6 +181,29 @@ void add(FileSensor& sensor, const char* signal, const char* from, double unit,
 }
 
 }  // namespace
+
+std::unique_ptr<Sensor> open_hwmon(const Path& sysfs) {
+  auto sensor = std::make_unique<FileSensor>("hwmon");
+  const Found found = look(sysfs / "class/hwmon");
+  const auto add = [&](const char* signal, Scope scope, ReadingKind kind, double unit,
+                       const std::vector<Path>& files) {
+    FileNumber number{.channel = node_channel(signal, scope, kind, "hwmon", Pace::slow),
+                      .files = files,
+                      .unit = unit,
+                      .combine = kind == ReadingKind::instant ? Combine::highest : Combine::sum};
+    if (kind == ReadingKind::average) number.channel.about.window = found.window;
+    if (!files.empty()) sensor->add(std::move(number), signal, "");
+  };
+  add("cpu_c", Scope::package, ReadingKind::instant, 1e-3, found.cpu);
+  add("inlet_c", Scope::node, ReadingKind::instant, 1e-3, found.inlet);
+  add("cpu_power_w", Scope::package, ReadingKind::average, 1e-6, found.grace);
+  add("module_power_w", Scope::module, ReadingKind::average, 1e-6, found.module);
+  if (found.cpu.empty())
+    sensor->add_gap({"temperature of the CPUs",
+                     "no coretemp or k10temp in " + (sysfs / "class/hwmon").string(),
+                     "modprobe coretemp (Intel) or k10temp (AMD); virtual machines have none"});
+  return sensor;
+}
 
 std::unique_ptr<Sensor> open_network(const Path& sysfs) {
   auto sensor = std::make_unique<FileSensor>("network");
@@ -307,14 +303,6 @@ class ProcSensor final : public Sensor {
   std::vector<Gap> gaps_;
 };
 
-}  // namespace
-
-std::unique_ptr<Sensor> open_proc(const Path& proc) {
-  return std::make_unique<ProcSensor>(proc);
-}
-
-namespace {
-
 constexpr const char* remedy =
     "sudo chmod a+r /sys/class/powercap/*/energy_uj (the kernel keeps it for root; see "
     "docs/measure/sensors.md)";
@@ -352,6 +340,10 @@ struct Kind {
 };
 
 }  // namespace
+
+std::unique_ptr<Sensor> open_proc(const Path& proc) {
+  return std::make_unique<ProcSensor>(proc);
+}
 
 std::unique_ptr<Sensor> open_rapl(const Path& sysfs) {
   auto sensor = std::make_unique<FileSensor>("rapl");

@@ -96,24 +96,6 @@ std::unique_ptr<Sensor> open_ipmi(const SensorOptions& options, std::vector<Gap>
                       gaps, "apt install ipmitool");
 }
 
-}  // namespace
-
-std::unique_ptr<Sensor> open_node_power(const SensorOptions& options, std::vector<Gap>& gaps) {
-  if (!options.node_power_command.empty())
-    return open_command("node power command",
-                        {.command = {"/bin/sh", "-c", options.node_power_command},
-                         .parse = plain_watts,
-                         .channel = power_channel("command", run::ReadingKind::instant),
-                         .period = options.node_power_period},
-                        gaps, "a command that prints the node's power in W");
-  // Cray's own counters are opened with the others, as they say more than power.
-  if (path_exists(options.paths.sysfs / "cray/pm_counters/power")) return nullptr;
-  if (auto meter = open_meter(options.paths.sysfs / "class/hwmon")) return meter;
-  return open_ipmi(options, gaps);
-}
-
-namespace {
-
 using run::ReadingKind;
 using run::Scope;
 
@@ -128,27 +110,6 @@ constexpr std::array<Kind, 4> kinds = {
      {"energy", "node_energy_j", Scope::node, ReadingKind::counter},
      {"cpu_energy", "cpu_energy_j", Scope::package, ReadingKind::counter},
      {"memory_energy", "dram_energy_j", Scope::dram, ReadingKind::counter}}};
-
-}  // namespace
-
-std::unique_ptr<Sensor> open_cray(const Path& sysfs, const std::vector<std::string>& read_already) {
-  auto sensor = std::make_unique<FileSensor>("cray");
-  for (const Kind& kind : kinds) {
-    const Path file = sysfs / "cray/pm_counters" / kind.file;
-    if (std::ranges::count(read_already, kind.signal) > 0 || !path_exists(file)) continue;
-    FileNumber number{
-        .channel = node_channel(kind.signal, kind.scope, kind.kind,
-                                std::string("cray pm_counters ") + kind.file, Pace::every_tick),
-        .files = {file},
-        .has_stamp = true};
-    number.channel.about.period = 100 * unit::ms;
-    sensor->add(std::move(number), kind.signal, "");
-  }
-  if (sensor->channels().empty()) return nullptr;
-  return sensor;
-}
-
-namespace {
 
 constexpr std::size_t most_output = 65536;
 constexpr useconds_t look_again_us = 20'000;
@@ -170,6 +131,37 @@ bool read_all(int from, int64_t end_ns, const std::function<bool()>& stopped, st
 }
 
 }  // namespace
+
+std::unique_ptr<Sensor> open_node_power(const SensorOptions& options, std::vector<Gap>& gaps) {
+  if (!options.node_power_command.empty())
+    return open_command("node power command",
+                        {.command = {"/bin/sh", "-c", options.node_power_command},
+                         .parse = plain_watts,
+                         .channel = power_channel("command", run::ReadingKind::instant),
+                         .period = options.node_power_period},
+                        gaps, "a command that prints the node's power in W");
+  // Cray's own counters are opened with the others, as they say more than power.
+  if (path_exists(options.paths.sysfs / "cray/pm_counters/power")) return nullptr;
+  if (auto meter = open_meter(options.paths.sysfs / "class/hwmon")) return meter;
+  return open_ipmi(options, gaps);
+}
+
+std::unique_ptr<Sensor> open_cray(const Path& sysfs, const std::vector<std::string>& read_already) {
+  auto sensor = std::make_unique<FileSensor>("cray");
+  for (const Kind& kind : kinds) {
+    const Path file = sysfs / "cray/pm_counters" / kind.file;
+    if (std::ranges::count(read_already, kind.signal) > 0 || !path_exists(file)) continue;
+    FileNumber number{
+        .channel = node_channel(kind.signal, kind.scope, kind.kind,
+                                std::string("cray pm_counters ") + kind.file, Pace::every_tick),
+        .files = {file},
+        .has_stamp = true};
+    number.channel.about.period = 100 * unit::ms;
+    sensor->add(std::move(number), kind.signal, "");
+  }
+  if (sensor->channels().empty()) return nullptr;
+  return sensor;
+}
 
 Result<std::string> output_of(const std::vector<std::string>& command, Seconds limit,
                               const std::function<bool()>& stopped) {

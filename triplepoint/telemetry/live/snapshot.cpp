@@ -39,6 +39,41 @@ class Writer {
   }
 };
 
+void write_node(Writer& write, const NodeFacts& facts) {
+  write("host", facts.host);
+  write("kernel", facts.kernel);
+  write("cpu", facts.cpu);
+  write("system", facts.system);
+  write("sockets", facts.sockets);
+  write("cores", facts.cores);
+  write("threads", facts.threads);
+  write("memory_b", facts.memory, unit::B);
+  write("nvidia_driver", facts.nvidia_driver);
+  write("cuda", facts.cuda);
+  write("amd_driver", facts.amd_driver);
+}
+
+Json json_of(const LiveReading& reading) {
+  const run::SeriesSource& about = reading.about;
+  Json json = {{"signal", about.signal},      {"scope", name_of(about.scope)},
+               {"kind", name_of(about.kind)}, {"value", reading.value},
+               {"age_s", reading.age_s},      {"sensor", about.sensor}};
+  if (!about.of_node) json["gpu"] = about.device;
+  if (reading.rate) json["rate_per_s"] = *reading.rate;
+  if (about.period) json["period_s"] = *about.period / unit::s;
+  return json;
+}
+
+/// "2026-11-21T19:04:23.512Z"
+std::string utc_text(int64_t unix_ns) {
+  const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  return fmt::format("{}.{:03}Z", text.data(), unix_ns / 1'000'000 % 1000);
+}
+
 }  // namespace
 
 Json json_of(const DeviceFacts& facts) {
@@ -67,35 +102,6 @@ Json json_of(const std::vector<Gap>& gaps) {
   return all;
 }
 
-namespace {
-
-void write_node(Writer& write, const NodeFacts& facts) {
-  write("host", facts.host);
-  write("kernel", facts.kernel);
-  write("cpu", facts.cpu);
-  write("system", facts.system);
-  write("sockets", facts.sockets);
-  write("cores", facts.cores);
-  write("threads", facts.threads);
-  write("memory_b", facts.memory, unit::B);
-  write("nvidia_driver", facts.nvidia_driver);
-  write("cuda", facts.cuda);
-  write("amd_driver", facts.amd_driver);
-}
-
-Json json_of(const LiveReading& reading) {
-  const run::SeriesSource& about = reading.about;
-  Json json = {{"signal", about.signal},      {"scope", name_of(about.scope)},
-               {"kind", name_of(about.kind)}, {"value", reading.value},
-               {"age_s", reading.age_s},      {"sensor", about.sensor}};
-  if (!about.of_node) json["gpu"] = about.device;
-  if (reading.rate) json["rate_per_s"] = *reading.rate;
-  if (about.period) json["period_s"] = *about.period / unit::s;
-  return json;
-}
-
-}  // namespace
-
 Json snapshot_json(const Snapshot& snapshot) {
   Writer node;
   write_node(node, snapshot.node);
@@ -116,20 +122,6 @@ Json snapshot_json(const Snapshot& snapshot) {
   if (snapshot.sampler_share) json["sampler_share"] = *snapshot.sampler_share;
   return json;
 }
-
-namespace {
-
-/// "2026-11-21T19:04:23.512Z"
-std::string utc_text(int64_t unix_ns) {
-  const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-  return fmt::format("{}.{:03}Z", text.data(), unix_ns / 1'000'000 % 1000);
-}
-
-}  // namespace
 
 const LiveReading* find_reading(const Snapshot& snapshot, std::string_view signal, int32_t device,
                                 bool of_node) {

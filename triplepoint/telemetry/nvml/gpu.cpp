@@ -39,6 +39,42 @@ Channel channel_of(const Metric& metric, int32_t device) {
   return channel;
 }
 
+// Consecutive failures before a message is printed.
+constexpr int failures_to_say = 10;
+
+int ask_temperature(const Api& api, Handle handle, double& value) {
+  Temperature newer;
+  unsigned raw = 0;
+  int code = api.temperature_v(handle, &newer);
+  if (code == Code::success)
+    raw = static_cast<unsigned>(newer.celsius);
+  else
+    code = api.temperature(handle, 0, &raw);
+  if (code == Code::success && is_sentinel(raw, 32)) return Code::not_supported;
+  value = static_cast<int32_t>(raw);
+  return code;
+}
+
+int ask_utilization(const Api& api, Handle handle, Utilization& both, double& value) {
+  both = {.gpu = 0xffffffff, .memory = 0xffffffff};
+  Utilization asked;
+  const int code = api.utilization(handle, &asked);
+  if (code == Code::success) both = asked;
+  value = both.gpu / 100.0;
+  return code;
+}
+
+int ask_memory(const Api& api, Handle handle, double& value) {
+  MemoryV2 newer;
+  Memory older;
+  const bool is_new = api.memory_v2(handle, &newer) == Code::success;
+  const int code = is_new ? Code::success : api.memory(handle, &older);
+  const uint64_t used = is_new ? newer.used : older.used;
+  if (code == Code::success && is_sentinel(used, 64)) return Code::not_supported;
+  value = as_real(used);
+  return code;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Gpm>> Gpm::open(const Driver& driver, Handle handle, int32_t device,
@@ -108,46 +144,6 @@ int Gpm::read(Handle handle, std::vector<Reading>& readings) {
   }
   return Code::success;
 }
-
-namespace {
-
-// Consecutive failures before a message is printed.
-constexpr int failures_to_say = 10;
-
-int ask_temperature(const Api& api, Handle handle, double& value) {
-  Temperature newer;
-  unsigned raw = 0;
-  int code = api.temperature_v(handle, &newer);
-  if (code == Code::success)
-    raw = static_cast<unsigned>(newer.celsius);
-  else
-    code = api.temperature(handle, 0, &raw);
-  if (code == Code::success && is_sentinel(raw, 32)) return Code::not_supported;
-  value = static_cast<int32_t>(raw);
-  return code;
-}
-
-int ask_utilization(const Api& api, Handle handle, Utilization& both, double& value) {
-  both = {.gpu = 0xffffffff, .memory = 0xffffffff};
-  Utilization asked;
-  const int code = api.utilization(handle, &asked);
-  if (code == Code::success) both = asked;
-  value = both.gpu / 100.0;
-  return code;
-}
-
-int ask_memory(const Api& api, Handle handle, double& value) {
-  MemoryV2 newer;
-  Memory older;
-  const bool is_new = api.memory_v2(handle, &newer) == Code::success;
-  const int code = is_new ? Code::success : api.memory(handle, &older);
-  const uint64_t used = is_new ? newer.used : older.used;
-  if (code == Code::success && is_sentinel(used, 64)) return Code::not_supported;
-  value = as_real(used);
-  return code;
-}
-
-}  // namespace
 
 bool is_loss(int code) {
   return code == Code::gpu_is_lost || code == Code::reset_required || code == Code::uninitialized ||

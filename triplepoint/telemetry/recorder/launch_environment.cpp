@@ -181,6 +181,16 @@ std::optional<std::string> visible_devices(const Variable& variable) {
   return composed(*runtime, *counted);
 }
 
+/// A library of ours: beside the program as it is built, or as it is installed.
+std::optional<std::string> our_library(const std::string& name) {
+  std::error_code problem;
+  const Path folder = std::filesystem::read_symlink("/proc/self/exe", problem).parent_path();
+  for (const char* place : {"../lib", "../" TPT_LIBRARY_FOLDER})
+    if (const Path path = folder / place / name; std::filesystem::exists(path, problem))
+      return std::filesystem::weakly_canonical(path, problem).string();
+  return std::nullopt;
+}
+
 }  // namespace
 
 LaunchEnvironment read_launch_environment(const Variable& variable) {
@@ -211,20 +221,6 @@ std::optional<int32_t> device_of(const std::vector<run::Device>& devices,
   if (!local_rank || as_size(*local_rank) >= visible.size()) return std::nullopt;
   return device_named(devices, visible[as_size(*local_rank)], in_pci_order);
 }
-
-namespace {
-
-/// A library of ours: beside the program as it is built, or as it is installed.
-std::optional<std::string> our_library(const std::string& name) {
-  std::error_code problem;
-  const Path folder = std::filesystem::read_symlink("/proc/self/exe", problem).parent_path();
-  for (const char* place : {"../lib", "../" TPT_LIBRARY_FOLDER})
-    if (const Path path = folder / place / name; std::filesystem::exists(path, problem))
-      return std::filesystem::weakly_canonical(path, problem).string();
-  return std::nullopt;
-}
-
-}  // namespace
 
 std::string this_host(const LaunchEnvironment& environment) {
   if (!environment.node.empty()) return environment.node;

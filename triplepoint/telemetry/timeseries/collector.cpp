@@ -59,6 +59,17 @@ std::string seconds_text(double seconds) {
   return significant(seconds) + " s";
 }
 
+/// "11/01/2026 10:00:07": whether day or month comes first is a guess, so it is none.
+std::string_view unknown_time(std::string_view cell) {
+  const std::size_t first = cell.find_first_of("/.-"), year = cell.find_last_of("/.-");
+  const bool year_is_last = first != cell.npos && first <= 2 && year > first &&
+                            cell.find_first_not_of("0123456789", year + 1) >= year + 5;
+  return year_is_last ? "have a date whose day and month cannot be told apart; write it as "
+                        "2026-11-30 10:00:00"
+                      : "have a time that is not known; write it as 2026-11-30 10:00:00, or in "
+                        "seconds";
+}
+
 }  // namespace
 
 void Collector::begin_file(std::optional<int32_t> gpu) {
@@ -83,21 +94,6 @@ std::string Collector::why_left_out() const {
         fmt::format("{}{} {} (\"{}\")", text.empty() ? "" : "; ", loss.lines, why, loss.example);
   return text;
 }
-
-namespace {
-
-/// "11/01/2026 10:00:07": whether day or month comes first is a guess, so it is none.
-std::string_view unknown_time(std::string_view cell) {
-  const std::size_t first = cell.find_first_of("/.-"), year = cell.find_last_of("/.-");
-  const bool year_is_last = first != cell.npos && first <= 2 && year > first &&
-                            cell.find_first_not_of("0123456789", year + 1) >= year + 5;
-  return year_is_last ? "have a date whose day and month cannot be told apart; write it as "
-                        "2026-11-30 10:00:00"
-                      : "have a time that is not known; write it as 2026-11-30 10:00:00, or in "
-                        "seconds";
-}
-
-}  // namespace
 
 std::optional<int64_t> Collector::time_of(std::span<const Column> columns, Cells cells) {
   std::string with_date;

@@ -294,6 +294,42 @@ Column reason_of(std::string_view title) {
   return {.is = Is::reason, .signal = "throttle_reasons", .kind = ReadingKind::bits, .bit = bit};
 }
 
+/// A stamp with its time zone: "2025-09-24T03:48:00Z", "20260908 07:20:00 +02:00".
+std::optional<Moment> calendar_moment(std::string_view text) {
+  const auto stamp = trace::stamp_of(text);
+  if (!stamp) return std::nullopt;
+  Moment moment{.ns = stamp->time.nanoseconds()};
+  const std::string_view zone = trimmed(text.substr(stamp->size));
+  if (zone.starts_with('+') || zone.starts_with('-')) {
+    const std::string_view hours = zone.substr(1, 2), minutes = zone.substr(zone.size() - 2);
+    const int64_t seconds = whole_number(hours).value_or(0) * 3600 +
+                            (zone.size() > 3 ? whole_number(minutes).value_or(0) * 60 : 0);
+    moment.ns += (zone.front() == '-' ? 1 : -1) * seconds * 1'000'000'000;
+  } else if (zone.empty()) {
+    moment.has_no_zone = true;
+  } else if (zone != "Z" && zone != "UTC" && zone != "GMT") {
+    return std::nullopt;
+  }
+  return moment;
+}
+
+/// "Tue Sep  8 07:20:00 UTC 2026" as calendar_moment() takes it; "07:20:00" is since midnight.
+std::optional<Moment> spoken_moment(std::string_view text) {
+  constexpr std::string_view months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  std::vector<std::string_view> words;
+  split_cells(text, {.separator = ' '}, words);
+  if (words.size() == 1 && text.find(':') <= 2) {
+    auto moment = calendar_moment(fmt::format("1970-01-01 {}Z", text));
+    if (moment) moment->is_relative = true;
+    return moment;
+  }
+  if (words.size() < 5) return std::nullopt;
+  const std::size_t month = months.find(words[1]);
+  if (words[1].size() != 3 || month == months.npos) return std::nullopt;
+  return calendar_moment(fmt::format("{}-{:02}-{:0>2} {} {}", words.back(), month / 3 + 1, words[2],
+                                     words[3], words.size() > 5 ? words[4] : ""));
+}
+
 }  // namespace
 
 Column column_of(std::string_view title, std::string_view unit_word) {
@@ -383,46 +419,6 @@ std::string other_unit(std::string_view cell, const Column& column) {
   const bool is_sum = measure == 'W' && *value > most_watts(column);
   return is_sum ? ", more than a GPU takes: a sum over several?" : "";
 }
-
-namespace {
-
-/// A stamp with its time zone: "2025-09-24T03:48:00Z", "20260908 07:20:00 +02:00".
-std::optional<Moment> calendar_moment(std::string_view text) {
-  const auto stamp = trace::stamp_of(text);
-  if (!stamp) return std::nullopt;
-  Moment moment{.ns = stamp->time.nanoseconds()};
-  const std::string_view zone = trimmed(text.substr(stamp->size));
-  if (zone.starts_with('+') || zone.starts_with('-')) {
-    const std::string_view hours = zone.substr(1, 2), minutes = zone.substr(zone.size() - 2);
-    const int64_t seconds = whole_number(hours).value_or(0) * 3600 +
-                            (zone.size() > 3 ? whole_number(minutes).value_or(0) * 60 : 0);
-    moment.ns += (zone.front() == '-' ? 1 : -1) * seconds * 1'000'000'000;
-  } else if (zone.empty()) {
-    moment.has_no_zone = true;
-  } else if (zone != "Z" && zone != "UTC" && zone != "GMT") {
-    return std::nullopt;
-  }
-  return moment;
-}
-
-/// "Tue Sep  8 07:20:00 UTC 2026" as calendar_moment() takes it; "07:20:00" is since midnight.
-std::optional<Moment> spoken_moment(std::string_view text) {
-  constexpr std::string_view months = "JanFebMarAprMayJunJulAugSepOctNovDec";
-  std::vector<std::string_view> words;
-  split_cells(text, {.separator = ' '}, words);
-  if (words.size() == 1 && text.find(':') <= 2) {
-    auto moment = calendar_moment(fmt::format("1970-01-01 {}Z", text));
-    if (moment) moment->is_relative = true;
-    return moment;
-  }
-  if (words.size() < 5) return std::nullopt;
-  const std::size_t month = months.find(words[1]);
-  if (words[1].size() != 3 || month == months.npos) return std::nullopt;
-  return calendar_moment(fmt::format("{}-{:02}-{:0>2} {} {}", words.back(), month / 3 + 1, words[2],
-                                     words[3], words.size() > 5 ? words[4] : ""));
-}
-
-}  // namespace
 
 std::optional<Moment> moment_in(std::string_view cell) {
   cell = trimmed(cell, " \t\r\"'");

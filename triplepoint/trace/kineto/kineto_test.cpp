@@ -99,13 +99,6 @@ TEST_CASE("spaces are passed over however many there are") {
   }
 }
 
-}  // namespace
-}  // namespace triplepoint::trace::json_scan
-
-namespace triplepoint::trace {
-
-namespace {
-
 Trace reread(const std::string& text) {
   Input input = Input::of_text(text, "rank0.json");
   auto trace = read_kineto(input, {});
@@ -121,6 +114,9 @@ run::Timeline without_groups(run::Timeline timeline) {
 }
 
 }  // namespace
+}  // namespace triplepoint::trace::json_scan
+
+namespace triplepoint::trace {
 
 TEST_CASE("a timeline written as Kineto JSON is read back the same") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -478,9 +474,6 @@ TEST_CASE("files are recognized by what is in them") {
   CHECK(!looks_like_kineto("{\"schema\": \"1.1.0-chakra.0.0.4\", \"nodes\": []}"));
   CHECK(!looks_like_kineto(""));
 }
-
-}  // namespace
-namespace {
 
 /// Twelve kernels 100 us apart, each with its launch 20 us before; `broken`: the fields of one
 /// kernel.

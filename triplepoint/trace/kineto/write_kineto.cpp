@@ -277,17 +277,6 @@ class KinetoWriter {
   std::map<int32_t, std::string> names_;
 };
 
-}  // namespace
-
-std::string write_kineto(const run::Timeline& timeline, int32_t rank,
-                         std::optional<int64_t> epoch_unix_ns) {
-  if (timeline.instances.empty()) return KinetoWriter(timeline, rank).write(epoch_unix_ns);
-  const run::Timeline expanded = run::expand(timeline);
-  return KinetoWriter(expanded, rank).write(epoch_unix_ns);
-}
-
-namespace {
-
 /// Events of Chrome's format, one a line.
 class MergedWriter {
  public:
@@ -344,6 +333,13 @@ class MergedWriter {
 };
 
 }  // namespace
+
+std::string write_kineto(const run::Timeline& timeline, int32_t rank,
+                         std::optional<int64_t> epoch_unix_ns) {
+  if (timeline.instances.empty()) return KinetoWriter(timeline, rank).write(epoch_unix_ns);
+  const run::Timeline expanded = run::expand(timeline);
+  return KinetoWriter(expanded, rank).write(epoch_unix_ns);
+}
 
 std::string write_merged_kineto(const run::Run& run) {
   if (run.timeline.instances.empty()) return MergedWriter(run).write(run.timeline);

@@ -497,25 +497,6 @@ class LogReader {
   std::optional<LoggedStep> back_;  // a number that went back
 };
 
-}  // namespace
-
-Result<TrainingLog> parse_training_log(Input& input) {
-  TrainingLog log;
-  LogReader reader(log);
-  log.truncated = !TPT_TRY(for_each_line(input, [&](std::string_view line) { reader.read(line); }));
-  reader.finish();
-  if (log.steps.empty())
-    return error(
-        "{}: no line that numbers a training step and tells its time was found (known are those of "
-        "Megatron-LM, NeMo, torchtitan, DeepSpeed, MaxText, MLPerf, nanotron, OLMo-core, and the "
-        "progress bars and ends of Hugging Face's Trainer and Lightning); give the log of the rank "
-        "that prints them",
-        input.name());
-  return log;
-}
-
-namespace {
-
 struct Placed {
   int64_t step;
   Instant begin, end;
@@ -555,10 +536,6 @@ std::vector<Placed> place(const TrainingLog& log) {
   return all;
 }
 
-}  // namespace
-
-namespace {
-
 /// Those since the checkpoint that a training began again from.
 int64_t steps_run_again(const TrainingLog& log) {
   int64_t again = 0;
@@ -569,6 +546,21 @@ int64_t steps_run_again(const TrainingLog& log) {
 }
 
 }  // namespace
+
+Result<TrainingLog> parse_training_log(Input& input) {
+  TrainingLog log;
+  LogReader reader(log);
+  log.truncated = !TPT_TRY(for_each_line(input, [&](std::string_view line) { reader.read(line); }));
+  reader.finish();
+  if (log.steps.empty())
+    return error(
+        "{}: no line that numbers a training step and tells its time was found (known are those of "
+        "Megatron-LM, NeMo, torchtitan, DeepSpeed, MaxText, MLPerf, nanotron, OLMo-core, and the "
+        "progress bars and ends of Hugging Face's Trainer and Lightning); give the log of the rank "
+        "that prints them",
+        input.name());
+  return log;
+}
 
 std::string use_of_training_log(const std::string& file) {
   const std::string name = shell_word(file);
