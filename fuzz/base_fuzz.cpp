@@ -12,9 +12,6 @@
 
 namespace csv_target {
 
-using triplepoint::CsvTable;
-using triplepoint::CsvWriter;
-
 /// What the writer makes of a text: a formula gets an apostrophe in front.
 std::string written(std::string_view cell) {
   return (triplepoint::is_formula(cell) ? "'" : "") + std::string(cell);
@@ -23,9 +20,9 @@ std::string written(std::string_view cell) {
 /// Whatever is read as a table is written and read back as the same table.
 extern "C" int fuzz_csv(const std::uint8_t* data, std::size_t size) {
   const auto table =
-      CsvTable::parse(std::string(reinterpret_cast<const char*>(data), size), "fuzz");
+      triplepoint::CsvTable::parse(std::string(reinterpret_cast<const char*>(data), size), "fuzz");
   if (!table) return 0;
-  CsvWriter writer(table->header());
+  triplepoint::CsvWriter writer(table->header());
   for (std::size_t row = 0; row < table->rows(); ++row) {
     for (std::size_t column = 0; column < table->header().size(); ++column) {
       (void)table->number(row, column);
@@ -33,7 +30,7 @@ extern "C" int fuzz_csv(const std::uint8_t* data, std::size_t size) {
     }
     writer.end_row();
   }
-  const auto again = CsvTable::parse(writer.text(), "again");
+  const auto again = triplepoint::CsvTable::parse(writer.text(), "again");
   TPT_ENSURE(again && again->rows() == table->rows());
   for (std::size_t column = 0; column < table->header().size(); ++column)
     TPT_ENSURE(again->header()[column] == written(table->header()[column]));

@@ -24,8 +24,6 @@
 namespace triplepoint {
 namespace {
 
-using doctest::Approx;
-
 constexpr std::array<size_t, 4> hot_slots{0, 3, 4, 6}, cool_slots{1, 2, 5, 7};
 
 /// Die temperatures of the eight slots when every GPU draws `watts`.
@@ -78,7 +76,8 @@ TEST_CASE("every H200 slot is within 1 C of its measured mean, at each of the me
 
 TEST_CASE("the mean temperature follows the measured line in power") {
   for (double watts : {170.0, 326.0, 463.0, 600.0, 648.0}) {
-    CHECK(mean_of(slots_at("hgx-h200", watts)) == Approx(38.2 + 0.0402 * watts).epsilon(0.01));
+    CHECK(mean_of(slots_at("hgx-h200", watts)) ==
+          doctest::Approx(38.2 + 0.0402 * watts).epsilon(0.01));
     // The line over all 55 runs of the paper, of which 19 are GPT3.
     CHECK(std::abs(mean_of(slots_at("hgx-h200", watts)) - (41.4 + 0.0359 * watts)) < 3);
   }
@@ -111,7 +110,7 @@ TEST_CASE("rear slots are warmed by the front row's power, front slots are not")
   for (size_t slot : hot_slots) {
     const auto rear = static_cast<int64_t>(slot);
     CHECK((chassis.die(after, rear) - chassis.die(before, rear)) / unit::K ==
-          Approx(600 * 0.0088).epsilon(0.02));
+          doctest::Approx(600 * 0.0088).epsilon(0.02));
   }
 }
 

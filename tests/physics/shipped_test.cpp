@@ -14,8 +14,6 @@
 namespace triplepoint {
 namespace {
 
-using doctest::Approx;
-
 std::vector<spec::Gpu> modelled_gpus() {
   std::vector<spec::Gpu> gpus;
   for (const std::string& name : spec::list_gpus(spec::default_library())) {
@@ -67,7 +65,7 @@ TEST_CASE("all heat leaves with the coolant, whatever the cooling") {
     const std::vector<Watts> power(as_size(chassis.slots()), 300 * unit::W);
     const auto state = chassis.steady(power, Celsius(25));
     CHECK(chassis.carried_off(state, Celsius(25)) / unit::W ==
-          Approx(300.0 * as_real(chassis.slots())));
+          doctest::Approx(300.0 * as_real(chassis.slots())));
   }
 }
 
@@ -104,7 +102,7 @@ TEST_CASE("an H100 node in immersion draws what MLPerf logged, 7133 to 7175 W") 
   cluster.chassis.fan_power = Watts();
   cluster.host.conversion_efficiency = 1 / 1.016;  // AC over DC of the same runs
   const double wall = power::node_power(cluster, 8 * 690 * unit::W, 1, 0.5).total() / unit::W;
-  CHECK(wall == Approx(7154).epsilon(0.03));
+  CHECK(wall == doctest::Approx(7154).epsilon(0.03));
 }
 
 }  // namespace

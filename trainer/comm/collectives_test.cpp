@@ -13,7 +13,6 @@
 namespace triplepoint::trainer {
 namespace {
 
-using spec::Collective;
 using spec::GroupKind;
 
 /// Small whole numbers: any order of adding gives the same bits.
@@ -174,7 +173,7 @@ TEST_CASE("traffic counts the payload, a barrier nothing") {
     all.all_reduce(data).wait();
     all.all_reduce(data, Reduction::maximum).wait();
     all.barrier();
-    const Traffic& traffic = all.traffic(Collective::all_reduce);
+    const Traffic& traffic = all.traffic(spec::Collective::all_reduce);
     TPT_SAME(traffic.calls, 2);
     TPT_SAME(traffic.payload, 400.0 * (4 + 4));
   });

@@ -16,8 +16,6 @@
 namespace triplepoint::trainer {
 namespace {
 
-using spec::Collective;
-
 /// As the recorder and the traces of others call them.
 const char* short_name(spec::GroupKind kind) {
   constexpr std::array names = {"tp", "cp",    "ep",        "etp",   "dp",     "edp",

@@ -52,9 +52,6 @@ Result<void> check_shapes(const spec::Job& job) {
 
 namespace {
 
-using spec::Precision;
-using spec::Sharding;
-
 /// A condition under which the trainer cannot go on, and its sentence.
 struct Refusal {
   bool refused;
@@ -97,7 +94,7 @@ Result<void> check_plan(const spec::Job& job) {
       {plan.packed_length.has_value(),
        "packed_length is set (the trainer's attention sees whole sequences); remove it, or "
        "simulate it"},
-      {plan.precision != Precision::fp32,
+      {plan.precision != spec::Precision::fp32,
        "the precision is not fp32 (processors without tensor cores gain nothing by another); set "
        "plan.precision to fp32, or simulate it"},
       {plan.virtual_pipeline_size > 1 && plan.pipeline_parallel_size == 1,
@@ -106,7 +103,7 @@ Result<void> check_plan(const spec::Job& job) {
       {plan.optimizer.gradient_sync_bytes != 4,
        "optimizer.gradient_sync_bytes is not 4 (gradients travel as floats); change it, or take "
        "the optimizer fp32_adamw"},
-      {plan.sharding_group_size == 1 && plan.sharding != Sharding::none &&
+      {plan.sharding_group_size == 1 && plan.sharding != spec::Sharding::none &&
            job.data_parallel_size() > 1,
        "sharding_group_size is 1 (nothing would be sharded); set sharding to none, or a larger "
        "group"},

@@ -35,9 +35,6 @@
 namespace triplepoint::trainer {
 namespace {
 
-using spec::Collective;
-using spec::GroupKind;
-
 constexpr std::array<const char*, memory_term_count> term_names = {
     "weights", "gradients", "optimizer", "activations", "logits", "buffers"};
 
@@ -60,8 +57,8 @@ double median_seconds(const std::vector<StepResult>& steps) {
 
 /// Bytes of all ranks, measured and by workload, of one class of one group.
 struct TrafficRow {
-  GroupKind group;
-  Collective collective;
+  spec::GroupKind group;
+  spec::Collective collective;
   double measured = 0, expected = 0;
 };
 
@@ -70,7 +67,7 @@ std::vector<TrafficRow> traffic_rows(const TrainOutcome& outcome) {
   std::vector<TrafficRow> rows;
   for (size_t group = 0; group < spec::group_kind_count; ++group)
     for (size_t kind = 0; kind < spec::collective_count; ++kind) {
-      TrafficRow row{static_cast<GroupKind>(group), static_cast<Collective>(kind)};
+      TrafficRow row{static_cast<spec::GroupKind>(group), static_cast<spec::Collective>(kind)};
       for (const TrainReport& rank : outcome.all) {
         row.measured += rank.traffic[group][kind];
         row.expected += rank.expected[group][kind] * steps;

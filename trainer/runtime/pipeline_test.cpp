@@ -8,9 +8,6 @@
 namespace triplepoint::trainer {
 namespace {
 
-using workload::Action;
-using workload::ActionKind;
-
 /// A machine on which a send ends only when its receiver has taken the message before it: what
 /// the transport relies on in the worst case (one posted receive per channel, no buffering).
 class StrictMachine {
@@ -46,11 +43,12 @@ class StrictMachine {
       return true;
     }
     if (at_[stage] == programs_[stage].size()) return false;
-    const Action& action = programs_[stage][at_[stage]];
+    const workload::Action& action = programs_[stage][at_[stage]];
     const auto part =
         action.chunk * static_cast<int64_t>(programs_.size()) + static_cast<int64_t>(stage);
-    const bool forward = action.kind == ActionKind::forward;
-    if (action.kind != ActionKind::backward_weight && !exchange(stage, part, forward)) return false;
+    const bool forward = action.kind == workload::ActionKind::forward;
+    if (action.kind != workload::ActionKind::backward_weight && !exchange(stage, part, forward))
+      return false;
     ++at_[stage];
     return true;
   }

@@ -134,7 +134,6 @@ double measure_gemm_rate(Math& math, double seconds) {
 using spec::Collective;
 using spec::GroupKind;
 using workload::ActionKind;
-using workload::OpGroup;
 
 class Sum {
  public:
@@ -146,8 +145,8 @@ class Sum {
   void add(GroupKind group, Collective collective, double bytes) {
     if (grid_.shape(group).ranks > 1) table_[as_size(group)][as_size(collective)] += bytes;
   }
-  void add(const std::vector<OpGroup>& groups) {
-    for (const OpGroup& group : groups)
+  void add(const std::vector<workload::OpGroup>& groups) {
+    for (const workload::OpGroup& group : groups)
       for (const spec::Op& op : group.ops)
         add(op, as_real(group.repeat));
   }

@@ -164,8 +164,6 @@ class StageWalk {
   PassTimes times_;
 };
 
-using sim::action_kind_count;
-
 /// A use of slack that delays nothing counts so much of what a delay counts: of two free moves the
 /// one that leaves more slack to others goes first.
 constexpr double price_of_slack = 1e-3;
@@ -288,7 +286,7 @@ StageWalk::Move StageWalk::best_move(const std::vector<bool>& blocked) const {
     const GroupCurve::Point& then = curves_[s].points[as_size(next_down(s))];
     double delay = 0;
     for (size_t c = 0; c < now.passes.size(); ++c)
-      for (size_t kind = 0; kind < action_kind_count; ++kind)
+      for (size_t kind = 0; kind < sim::action_kind_count; ++kind)
         delay += counts[s][c][kind] * ((then.passes[c][kind] - now.passes[c][kind]) / unit::s);
     const double used = (then.worked - now.worked) / unit::s;
     const double saved =

@@ -16,8 +16,6 @@
 namespace triplepoint::advise {
 namespace {
 
-using workload::ActionKind;
-
 /// A pipeline whose stages take different times, pipeline by the simulator's own scheduler.
 struct TestPipeline {
   spec::Schedule schedule = spec::Schedule::one_f_one_b;
@@ -101,9 +99,9 @@ TEST_CASE("a longer pass delays the end by as often as it lies on the critical p
     const auto counts = graph.critical_counts(0);
     const Seconds bit = 1e-9 * unit::s;
     PassTimes times = pipeline.times();
-    times[2][0][as_size(ActionKind::forward)] += bit;
+    times[2][0][as_size(workload::ActionKind::forward)] += bit;
     graph.update(times);
-    const int32_t count = counts[2][0][as_size(ActionKind::forward)];
+    const int32_t count = counts[2][0][as_size(workload::ActionKind::forward)];
     CHECK((graph.finishes()[0] - before) / bit == doctest::Approx(count).epsilon(1e-3));
   }
 }

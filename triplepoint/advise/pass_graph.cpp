@@ -7,7 +7,6 @@
 namespace triplepoint::advise {
 namespace {
 
-using workload::Action;
 using workload::ActionKind;
 
 struct Place {
@@ -36,7 +35,7 @@ class Senders {
         forward_(virtual_stages * microbatches, Pass::none),
         backward_(forward_) {}
 
-  size_t& of(const Action& action, size_t virtual_stage) {
+  size_t& of(const workload::Action& action, size_t virtual_stage) {
     auto& table = action.kind == ActionKind::forward ? forward_ : backward_;
     return table[virtual_stage * microbatches_ + as_size(action.microbatch)];
   }
@@ -66,7 +65,7 @@ PassGraph::PassGraph(std::span<const sim::StageTimeline> timeline, size_t chunks
   Senders senders(last_virtual + 1, count_microbatches(timeline));
   for (const Place& place : in_order_of_begin(timeline)) {
     const sim::ActionTimes& action = timeline[place.stage].actions[place.at];
-    const Action& what = action.action;
+    const workload::Action& what = action.action;
     Pass pass{.stage = place.stage,
               .chunk = as_size(what.chunk),
               .kind = as_size(what.kind),

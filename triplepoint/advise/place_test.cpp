@@ -14,8 +14,6 @@
 namespace triplepoint::advise {
 namespace {
 
-using doctest::Approx;
-
 /// GPT on HGX H200 nodes; layers and sizes small enough to simulate in milliseconds.
 spec::Job small_job(int64_t layers, int64_t tensor, int64_t pipeline, int64_t nodes) {
   static const spec::Library library = spec::default_library();
@@ -107,7 +105,7 @@ TEST_CASE("on a machine that is known the fastest placement is found, and its ga
     CHECK(result.recommended == (worthwhile ? result.fastest : 0));
     if (result.parts)
       CHECK(result.parts->layers.total() + result.parts->order.total() ==
-            Approx(result.placements[0].outcome.step_time - fastest.outcome.step_time));
+            doctest::Approx(result.placements[0].outcome.step_time - fastest.outcome.step_time));
     better += result.recommended > 0 ? 1 : 0;
   }
   CHECK(better > 0);

@@ -11,7 +11,6 @@
 namespace triplepoint::answers {
 namespace {
 
-using metrics::PowerLevel;
 using metrics::PowerProfile;
 
 std::string kilowatts(Watts power) {
@@ -37,7 +36,7 @@ DataTable level_table(const PowerProfile& profile) {
                    {"ramp_up_w_per_s", "ramp up kW/s", 1e3, 1},
                    {"ramp_down_w_per_s", "down kW/s", 1e3, 1},
                    {"coincidence", "coincidence", 1, 3}};
-  for (const PowerLevel& level : profile.levels)
+  for (const metrics::PowerLevel& level : profile.levels)
     table.add({level.name, level.units, level.mean / unit::W, level.lowest / unit::W,
                level.highest / unit::W, level.swing() / unit::W, level.swing() / level.highest,
                level.ramp_up_w_per_s, level.ramp_down_w_per_s, level.coincidence});
@@ -84,7 +83,7 @@ std::vector<std::optional<double>> thinned(const std::vector<double>& watts) {
 }
 
 Figure swing_figure(const PowerProfile& profile) {
-  const PowerLevel& site = profile.levels.back();
+  const metrics::PowerLevel& site = profile.levels.back();
   const Seconds whole = as_real(profile.site_w.size()) * profile.bin;
   Line power{.name = "power", .style = "s0", .values = thinned(profile.site_w)};
   const std::size_t points = power.values.size();

@@ -13,7 +13,6 @@
 namespace triplepoint::answers {
 namespace {
 
-using doctest::Approx;
 using metrics::measure;
 using metrics::Metrics;
 
@@ -257,7 +256,7 @@ TEST_CASE("what only training has is absent of inference, not zero") {
   for (const spec::Task task : {spec::Task::prefill, spec::Task::decode}) {
     const run::Run run = one_pass(task);
     const Metrics metrics = measure(run);
-    CHECK(metrics.mfu.value() == Approx(0.5));
+    CHECK(metrics.mfu.value() == doctest::Approx(0.5));
     CHECK_FALSE(metrics.hfu);
     CHECK_FALSE(metrics.samples_per_s_mj);
     const Json json = results_json(run, metrics);

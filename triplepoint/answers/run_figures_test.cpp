@@ -11,7 +11,6 @@ namespace triplepoint::answers {
 namespace {
 
 using metrics::measure;
-using metrics::Metrics;
 
 run::Run trained_run() {
   run::Run run;
@@ -37,7 +36,7 @@ TEST_CASE("figures that a run does not know are left out") {
   CHECK(figure(figures, "speed")->value == "400 tokens/s");
   CHECK(figure(figures, "MFU") == nullptr);
   CHECK(figure(figures, "SM clock") == nullptr);
-  Metrics partly;
+  metrics::Metrics partly;
   partly.mfu = 0.4;  // but no HFU, no speed, no peaks
   partly.temperature_mean_c = 60;
   for (const auto& of : {figures, key_figures(run, partly)})
@@ -52,7 +51,7 @@ TEST_CASE("a job without figures has none, and no throttle reason is not 'not th
     return each.value.empty() || each.value == "–";
   }));
   CHECK(throttle_text({}) == "reasons for lower clocks not recorded");
-  Metrics known;
+  metrics::Metrics known;
   known.throttle = {{"software_power_cap", 0.0}};
   known.throttled_per_gpu = {0.0};
   CHECK(throttle_text(known) == "not throttled");

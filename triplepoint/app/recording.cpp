@@ -30,10 +30,8 @@ namespace triplepoint::app {
 namespace {
 
 using telemetry::ChildProcess;
-using telemetry::LaunchEnvironment;
 using telemetry::NodeGathering;
 using telemetry::Recorder;
-using telemetry::SensorOpening;
 
 constexpr Seconds turn_length = 100 * unit::ms;
 constexpr Seconds longest_listing = 5 * unit::s;
@@ -132,9 +130,9 @@ class Recording {
   }
 
   /// The command does not wait for drivers; only words for GPUs are compared with those there are.
-  Result<std::shared_ptr<SensorOpening>> open_sensors(
+  Result<std::shared_ptr<telemetry::SensorOpening>> open_sensors(
       const telemetry::SignalsForCommand& signals) const {
-    auto opening = std::make_shared<SensorOpening>(request_.sensors);
+    auto opening = std::make_shared<telemetry::SensorOpening>(request_.sensors);
     if (request_.sensors.devices.empty()) return opening;
     bool wants_end = false;
     opening->wait_for_list(longest_listing,
@@ -241,7 +239,7 @@ class Recording {
   int64_t turns_ = 0, next_look_ = 2, command_ = 0;
   bool all_processes_known_ = false;
   std::string summary_;
-  LaunchEnvironment environment_;
+  telemetry::LaunchEnvironment environment_;
 };
 
 using telemetry::NodeGathering;

@@ -27,9 +27,7 @@ namespace triplepoint::formats {
 namespace {
 
 using spec::Activation;
-using spec::DiagnosisCode;
 using spec::Model;
-using spec::TomlValue;
 using Severity = spec::Diagnosis::Severity;
 
 bool fits_one(const std::vector<std::string>& patterns, std::string_view word) {
@@ -68,12 +66,12 @@ class Reader {
 
   Result<void> refuse_other_kinds() {
     k_.s.text("model_type");
-    const TomlValue* other = family_in(table_.file(), "refused_family", k_.type);
+    const spec::TomlValue* other = family_in(table_.file(), "refused_family", k_.type);
     if (other != nullptr && !k_.s.is_ignored("model_type"))
       return error("{}model_type '{}': {}; give a decoder's config.json", k_.s.place("model_type"),
                    k_.type.substr(0, 60), text_at(*other, "why"));
     for (const std::string& name : k_.list("architectures"))
-      for (const TomlValue& head : table_.file().find("refused_architecture")->items)
+      for (const spec::TomlValue& head : table_.file().find("refused_architecture")->items)
         if (fits_one(words_at(head, "names"), name) && !k_.s.is_ignored("architectures") &&
             !fits_one(words_at(head, "but"), name))
           return error(

@@ -12,7 +12,6 @@
 namespace triplepoint::formats {
 namespace {
 
-using spec::DiagnosisCode;
 using Severity = spec::Diagnosis::Severity;
 
 /// What a layer mixes tokens by, and whether it has experts.
@@ -70,7 +69,7 @@ class LayerReader {
     if (!m_.layer_pattern) return false;
     const char* key = letters.empty() ? "hybrid_override_pattern" : "layers_block_type";
     if (m_.layer_pattern->find_first_not_of("M*-E|") != std::string::npos)
-      k_.s.note(DiagnosisCode::inconsistent, Severity::error, key,
+      k_.s.note(spec::DiagnosisCode::inconsistent, Severity::error, key,
                 fmt::format("{} is '{}' (it must be letters of layers, M, *, - and E, or mamba, "
                             "attention, mlp and moe); correct the value",
                             key, m_.layer_pattern->substr(0, 60)));

@@ -13,7 +13,6 @@ namespace triplepoint::formats {
 namespace {
 
 using spec::DiagnosisCode;
-using spec::Model;
 using spec::Plan;
 using spec::Task;
 using Severity = spec::Diagnosis::Severity;
@@ -34,7 +33,7 @@ spec::Precision read_precision(Settings& s) {
   return word.starts_with("32") ? spec::Precision::fp32 : spec::Precision::fp16;
 }
 
-void read_sizes(Settings& s, const Model& model, Plan& plan) {
+void read_sizes(Settings& s, const spec::Model& model, Plan& plan) {
   const auto size = [&](std::string_view key) { return s.count(key, 1, most_ranks).value_or(1); };
   plan.tensor_parallel_size = size("model.tensor_model_parallel_size");
   plan.pipeline_parallel_size = size("model.pipeline_model_parallel_size");

@@ -18,8 +18,6 @@
 namespace triplepoint::search {
 namespace {
 
-using answers::Section;
-
 Json finalist_json(const spec::Job& job, const Finalist& plan) {
   Json terms;
   for (size_t t = 0; t < term_count; ++t)
@@ -130,10 +128,10 @@ Json numbers_of(const PlanOutcome& outcome) {
   return json;
 }
 
-std::vector<Section> sections_of(const PlanOutcome& outcome) {
+std::vector<answers::Section> sections_of(const PlanOutcome& outcome) {
   const auto& ranked = outcome.ranking.ranked;
   const auto shown = static_cast<std::ptrdiff_t>(std::min(outcome.asked.top, ranked.size()));
-  std::vector<Section> sections = {
+  std::vector<answers::Section> sections = {
       {.figures = {choices_figure(outcome), terms_figure(outcome)}},
       {.id = "best",
        .title = "Best plans",

@@ -8,8 +8,6 @@
 namespace triplepoint::thermal {
 namespace {
 
-using doctest::Approx;
-
 /// Three bodies in a row, the last one cooled: rates far apart, not symmetric.
 Matrix stiff_chain() {
   Matrix a(3, 3);
@@ -61,7 +59,7 @@ TEST_CASE("the exponential of one rate is exp") {
   Matrix a(1, 1);
   a(0, 0) = -0.7;
   for (double t : {1e-6, 0.3, 20.0})
-    CHECK(exponential(a, t)(0, 0) == Approx(std::exp(-0.7 * t)).epsilon(1e-12));
+    CHECK(exponential(a, t)(0, 0) == doctest::Approx(std::exp(-0.7 * t)).epsilon(1e-12));
 }
 
 TEST_CASE("the exponential agrees with the limit of small steps") {
@@ -86,7 +84,7 @@ TEST_CASE("the exponential of a defective matrix has its polynomial factor") {
   Matrix a(2, 2);  // one way only: air that moves front to back
   a(0, 0) = a(1, 1) = -1;
   a(1, 0) = 3;
-  CHECK(exponential(a, 2)(1, 0) == Approx(3 * 2 * std::exp(-2.0)).epsilon(1e-13));
+  CHECK(exponential(a, 2)(1, 0) == doctest::Approx(3 * 2 * std::exp(-2.0)).epsilon(1e-13));
 }
 
 TEST_CASE("modes of a symmetric matrix rebuild it") {

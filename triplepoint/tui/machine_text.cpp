@@ -13,7 +13,6 @@ namespace triplepoint::tui {
 namespace {
 
 using telemetry::GpuView;
-using telemetry::NodeView;
 using telemetry::Snapshot;
 
 constexpr const char* absent = "n/a";
@@ -76,7 +75,7 @@ std::string power_text(const GpuView& gpu) {
 }
 
 std::vector<std::string> node_pieces(const Snapshot& snapshot) {
-  const NodeView node = view_node(snapshot);
+  const telemetry::NodeView node = view_node(snapshot);
   std::vector<std::string> pieces;
   const auto add = [&](const char* what, bool known, const std::string& text) {
     if (known) pieces.push_back(fmt::format("{} {}", what, text));
@@ -166,7 +165,6 @@ std::string snapshot_table(const Snapshot& snapshot, const Console& console) {
 
 namespace {
 
-using telemetry::Examination;
 using telemetry::Finding;
 using telemetry::Measurable;
 
@@ -240,7 +238,7 @@ std::string findings_text(const std::vector<Finding>& findings, const Console& c
   return text;
 }
 
-std::string node_text(const Examination& found, const Console& console) {
+std::string node_text(const telemetry::Examination& found, const Console& console) {
   const telemetry::NodeFacts& node = found.node;
   std::string text = console.styled(node.host, Style::bold);
   for (const std::string& fact : {node.system, node.cpu, node.kernel})
@@ -265,7 +263,7 @@ std::string ratio_text(const telemetry::Comparison& one) {
 
 }  // namespace
 
-std::string examination_text(const Examination& found, const Console& console) {
+std::string examination_text(const telemetry::Examination& found, const Console& console) {
   const auto heading = [&](const char* words) {
     return "\n" + console.styled(words, Style::bold) + "\n";
   };

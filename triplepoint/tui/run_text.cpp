@@ -39,14 +39,13 @@ std::string verdict_line(const Console& console, const run::Run& run) {
          ": " + memory;
 }
 
-using metrics::DeviceSpan;
 using metrics::FaultEffect;
 
 constexpr size_t most_listed_gpus = 8;
 constexpr size_t sparkline_width = 60;
 
 std::string gpu_table(const Console& console, const FaultEffect& effect, bool steady) {
-  const std::vector<DeviceSpan>& baseline =
+  const std::vector<metrics::DeviceSpan>& baseline =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
   const char* other = steady ? "without" : effect.devices_before.empty() ? "after" : "before";
   DataTable table = text_table({{"GPU"},
@@ -59,7 +58,7 @@ std::string gpu_table(const Console& console, const FaultEffect& effect, bool st
   table.title = "GPUs that change most";
   for (const int64_t device : metrics::most_affected(effect, most_listed_gpus)) {
     const auto d = as_size(device);
-    const DeviceSpan &then = baseline[d], &now = effect.devices_during[d];
+    const metrics::DeviceSpan &then = baseline[d], &now = effect.devices_during[d];
     table.add({std::to_string(device), significant(then.power_w), significant(now.power_w),
                significant(then.die_c), significant(now.die_c), significant(then.clock_mhz, 4),
                significant(now.clock_mhz, 4)});

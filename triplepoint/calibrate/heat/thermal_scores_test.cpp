@@ -11,8 +11,6 @@
 namespace triplepoint::calibrate {
 namespace {
 
-using doctest::Approx;
-
 CsvTable parsed(std::string text) {
   return CsvTable::parse(std::move(text), "test.csv").value();
 }
@@ -109,7 +107,7 @@ TEST_CASE("of a snapshot of a whole node only the differences are scored") {
   REQUIRE(cool.scored.size() == 8);
   for (size_t i = 0; i < 8; ++i)
     CHECK(warm.scored[i].predicted - warm.scored[i].measured ==
-          Approx(cool.scored[i].predicted - cool.scored[i].measured));
+          doctest::Approx(cool.scored[i].predicted - cool.scored[i].measured));
 }
 
 }  // namespace

@@ -178,7 +178,6 @@ Result<spec::Job> job_of(const JobRow& row, const std::string& file, const spec:
 
 namespace {
 
-using spec::Plan;
 using spec::Recompute;
 using spec::RecomputeModule;
 
@@ -202,7 +201,7 @@ std::vector<RecomputeModule> from_cheap_to_dear(const spec::Model& model) {
 }
 
 bool fits_with_parts(spec::Job& job) {
-  Plan& plan = job.plan;
+  spec::Plan& plan = job.plan;
   for (const RecomputeModule part : from_cheap_to_dear(job.model)) {
     plan.recompute_modules.push_back(part);
     if (fits_with(job, Recompute::selective)) return true;
@@ -259,7 +258,7 @@ std::string choose_recompute(spec::Job& job) {
 
 std::string choose_micro_batch(spec::Job& job) {
   constexpr int64_t most = 64;
-  Plan& plan = job.plan;
+  spec::Plan& plan = job.plan;
   plan.micro_batch_size = 1;
   const int64_t sequences = plan.global_batch_size / job.data_parallel_size();
   for (int64_t micro = 2; micro <= most && sequences % micro == 0; micro *= 2) {

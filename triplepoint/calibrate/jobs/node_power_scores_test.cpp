@@ -7,8 +7,6 @@
 namespace triplepoint::calibrate {
 namespace {
 
-using doctest::Approx;
-
 CsvTable parsed(std::string text) {
   return CsvTable::parse(std::move(text), "test.csv").value();
 }
@@ -87,7 +85,7 @@ TEST_CASE("the phases of a run last as long as the run") {
       const NodePhases phases = lora_phases(seconds * unit::s, batch);
       CHECK(phases.rest.seconds + phases.training.seconds + phases.evaluating.seconds +
                 phases.mixed.seconds ==
-            Approx(seconds));
+            doctest::Approx(seconds));
     }
 }
 
@@ -109,7 +107,7 @@ TEST_CASE("a meter sees evaluations that end before its reading mixed with train
 TEST_CASE("energy is mean power times the run, over all nodes") {
   const TableScores scores = scores_of(run("r", "wall", 3600, "hgx-h100-immersion", ""));
   CHECK(predicted(scores, "r", "energy_kwh") ==
-        Approx(predicted(scores, "r", "node_mean_w") / 1000));
+        doctest::Approx(predicted(scores, "r", "node_mean_w") / 1000));
 }
 
 }  // namespace

@@ -14,10 +14,8 @@
 namespace triplepoint::calibrate {
 namespace {
 
-using spec::OpClass;
-
 void set_gemm(spec::Op& op, const Cells& cells) {
-  op.op_class = OpClass::gemm;
+  op.op_class = spec::OpClass::gemm;
   op.gemm = {.m = cells.count("m"),
              .n = cells.count("n"),
              .k = cells.count("k"),
@@ -30,7 +28,7 @@ void set_gemm(spec::Op& op, const Cells& cells) {
 }
 
 void set_attention(spec::Op& op, const Cells& cells) {
-  op.op_class = OpClass::attention;
+  op.op_class = spec::OpClass::attention;
   op.backward = cells.text("pass") == "backward";
   op.attention = {.batch = cells.count("batch"),
                   .heads = cells.count("heads"),

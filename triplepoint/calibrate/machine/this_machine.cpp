@@ -51,15 +51,13 @@ Point minimize(const std::vector<FitParameter>& parameters,
   return at;
 }
 
-using spec::Collective;
-
 struct Kernel {
   spec::Op op;
   double seconds;
 };
 
 struct Link {
-  Collective collective;
+  spec::Collective collective;
   int64_t ranks;
   double bytes, seconds;
 };
@@ -104,7 +102,7 @@ spec::Op attention_op(const Json& row) {
 
 Result<Link> link_of(const Json& row) {
   const auto word = row.at("collective").get<std::string>();
-  const auto collective = spec::enum_from_name<Collective>(word);
+  const auto collective = spec::enum_from_name<spec::Collective>(word);
   if (!collective) return error("'{}' is no collective (of a row under links)", word);
   return Link{*collective, row.at("ranks").get<int64_t>(), row.at("bytes").get<double>(),
               row.at("core_seconds").get<double>()};

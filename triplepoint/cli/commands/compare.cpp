@@ -20,9 +20,6 @@
 namespace triplepoint::cli {
 namespace {
 
-using report::Comparison;
-using report::StudyComparison;
-
 bool are_apart(const std::vector<std::string>& names) {
   return std::set<std::string>(names.begin(), names.end()).size() == names.size();
 }
@@ -112,7 +109,7 @@ class Compare : public Command {
     return names;
   }
 
-  Result<Comparison> runs(const std::vector<std::string>& names) const {
+  Result<report::Comparison> runs(const std::vector<std::string>& names) const {
     std::vector<report::Side> sides;
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       const run::Run run = TPT_TRY(app::load_run_source({sources_[i]}, {}));
@@ -121,7 +118,7 @@ class Compare : public Command {
     return report::compare_runs(std::move(sides));
   }
 
-  Result<StudyComparison> all_studies(const std::vector<std::string>& names) const {
+  Result<report::StudyComparison> all_studies(const std::vector<std::string>& names) const {
     std::vector<report::Study> studies;
     for (const std::string& source : sources_)
       studies.push_back(TPT_TRY(app::load_study_source(source)));

@@ -27,8 +27,6 @@
 namespace triplepoint::cli {
 namespace {
 
-using formats::FolderRow;
-
 class Import : public Command {
  public:
   Arguments arguments() override {
@@ -131,7 +129,7 @@ class Import : public Command {
       return error(
           "{} needs no import (every command reads TOML as it is); try triplepoint show {}", path_,
           path_);
-    FolderRow row;
+    formats::FolderRow row;
     row.path = path_;
     row.imported = TPT_TRY(read_file_of(library));
     spec::Job& job = row.imported->job;
@@ -158,7 +156,7 @@ class Import : public Command {
   }
 
   Result<void> write_jobs(const spec::Library& library, const formats::FolderImport& import) const {
-    for (const FolderRow& row : import.rows) {
+    for (const formats::FolderRow& row : import.rows) {
       if (!row.imported || row.identical_to) continue;
       Path path = Path(*output_) / Path(row.path).relative_path();
       path.replace_extension(".toml");

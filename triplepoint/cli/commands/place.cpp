@@ -23,8 +23,6 @@
 namespace triplepoint::cli {
 namespace {
 
-using app::Telemetry;
-
 class Place : public Command {
  public:
   Arguments arguments() override {
@@ -55,7 +53,7 @@ class Place : public Command {
   Result<int> run(tui::Console& console) override {
     const ThreadLimit limit = threads_.limit();
     TPT_TRY(check_words());
-    Telemetry seen = TPT_TRY(app::read_telemetry(from_, choice_));
+    app::Telemetry seen = TPT_TRY(app::read_telemetry(from_, choice_));
     const spec::Library library = TPT_TRY(spec::require_library());
     const bool named = flags_.name_a_job();
     if (!named && !seen.job && from_.empty())
@@ -91,7 +89,7 @@ class Place : public Command {
   }
 
   Result<int> place_job(tui::Console& console, const spec::Library& library, const spec::Job& job,
-                        const Telemetry& telemetry) {
+                        const app::Telemetry& telemetry) {
     options_.threads = threads_.count();
     options_.watch = tui::watch_on(console);
     TPT_TRY(require_lasting_faults(job, "leave out its time"));

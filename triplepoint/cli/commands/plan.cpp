@@ -43,12 +43,9 @@
 namespace triplepoint::cli {
 namespace {
 
-using advise::ClockPlan;
-using advise::ClockPoint;
-
 Result<void> write_setting(tui::Console& console, const spec::Library& library,
-                           const spec::Job& job, const ClockPlan& plan, const ClockPoint& point,
-                           const Path& folder) {
+                           const spec::Job& job, const advise::ClockPlan& plan,
+                           const advise::ClockPoint& point, const Path& folder) {
   TPT_TRY(make_folder(folder));
   spec::Job limited = job;
   limited.environment.device_clock_limits = point.clocks;
@@ -409,8 +406,8 @@ class PlanCommand : public Command {
     options.most_slowdown = std::max(options.most_slowdown, slowdown);
     options.threads = plan_.thread_count();
     options.watch = tui::watch_on(console);
-    const ClockPlan plan = advise::plan_clocks(job, options);
-    const ClockPoint* chosen = advise::chosen_point(plan, slowdown);
+    const advise::ClockPlan plan = advise::plan_clocks(job, options);
+    const advise::ClockPoint* chosen = advise::chosen_point(plan, slowdown);
     const answers::Document answer = advise::clock_answer(job, plan, chosen);
     print_answer(console, answer, format_);
     if (output_ && output_->ends_with(".html"))

@@ -24,9 +24,6 @@
 namespace triplepoint::cli {
 namespace {
 
-using telemetry::Live;
-using telemetry::Snapshot;
-
 /// Sleeps in pieces: Ctrl-C is not kept waiting.
 void sleep_for(Seconds time) {
   using Clock = std::chrono::steady_clock;
@@ -49,7 +46,7 @@ std::string title_line(const tui::Console& console) {
 
 /// Over the picture before: the rows that the terminal has room for, from the top. The cursor stays
 /// below the last line.
-void draw(const tui::Console& console, const Snapshot& snapshot) {
+void draw(const tui::Console& console, const telemetry::Snapshot& snapshot) {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
     size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
@@ -88,7 +85,7 @@ class SnapshotCommand : public Command {
       plan.interval = std::clamp(*every_ / 4, 50 * unit::ms, 500 * unit::ms);
       plan.slow_every = std::max(1, static_cast<int>(1 * unit::s / plan.interval));
     }
-    Live live(TPT_TRY(telemetry::open_sensors(sensors_.options())), plan);
+    telemetry::Live live(TPT_TRY(telemetry::open_sensors(sensors_.options())), plan);
     const auto read = [&] { draws ? live.update() : live.read_now(); };
     if (draws) {
       live.start();
@@ -107,7 +104,7 @@ class SnapshotCommand : public Command {
   }
 
  private:
-  void print(const Snapshot& snapshot, bool first, tui::Console& console) const {
+  void print(const telemetry::Snapshot& snapshot, bool first, tui::Console& console) const {
     if (format_.is_csv())
       console.print(snapshot_csv(snapshot, first));
     else if (format_.is_json())

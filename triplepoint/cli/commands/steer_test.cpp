@@ -10,7 +10,6 @@ namespace triplepoint::cli {
 namespace {
 
 using testing::call;
-using testing::json_of;
 using testing::plus;
 
 const std::vector<std::string> small_job = {"steer",    "--model", "llama3-8b", "--cluster",
@@ -20,7 +19,7 @@ const std::vector<std::string> small_job = {"steer",    "--model", "llama3-8b", 
 TEST_CASE("a slow node is steered through, in table, JSON and CSV") {
   const auto words = plus(
       small_job, {"--fault", "node=1,power=0.6@100s", "--duration", "10min", "--restarts", "0"});
-  const Json json = json_of(call(plus(words, {"--format", "json"})));
+  const Json json = testing::json_of(call(plus(words, {"--format", "json"})));
   CHECK(json["better"] == "dynamic");
   CHECK(json["faults"][0] == "node=1,power=0.6@100s");
   const Json &still = json["sides"][0], &steered = json["sides"][1];

@@ -24,7 +24,6 @@
 namespace triplepoint::cli {
 namespace {
 
-using calibrate::ScoredRow;
 using calibrate::TableScores;
 using calibrate::ValidatedFile;
 
@@ -70,7 +69,7 @@ class Validate : public Command {
   void warn_of_taught(tui::Console& console, const std::vector<ValidatedFile>& files) const {
     std::set<std::string> all, taught;
     for (const ValidatedFile& file : files)
-      for (const ScoredRow& row : file.scores.scored)
+      for (const calibrate::ScoredRow& row : file.scores.scored)
         all.insert(row.row_id);
     for (const learn::Evidence& run : own_->posterior().evidence())
       if (all.contains(run.run)) taught.insert(run.run);

@@ -22,7 +22,6 @@ namespace triplepoint::metrics {
 namespace {
 
 using run::Bottleneck;
-using run::Cause;
 using run::Evidence;
 using Kind = Evidence::Kind;
 
@@ -183,7 +182,7 @@ std::vector<Bottleneck> simulated_bottlenecks(const View& view) {
     }
     all.push_back(found);
     all.back().cause = cause_of(found.evidence);
-    if (!view.run.manifest.job || all.back().cause != Cause::links) continue;
+    if (!view.run.manifest.job || all.back().cause != run::Cause::links) continue;
     const spec::Job& job = *view.run.manifest.job;
     for (const spec::Fault& fault : job.environment.faults)
       if (fault.period && fault.kind == spec::FaultKind::link &&

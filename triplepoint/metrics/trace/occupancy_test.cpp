@@ -12,8 +12,6 @@ using run::Span;
 using run::SpanKind;
 using run::Timeline;
 
-using testing::Rng;
-
 void add_types(Timeline& timeline) {
   timeline.intern({.name = "gemm", .kind = SpanKind::compute});
   timeline.intern({.name = "norm", .kind = SpanKind::memory});
@@ -33,7 +31,7 @@ void add_types(Timeline& timeline) {
 /// Times are multiples of it, so that nothing looks like rounding to nanoseconds.
 constexpr int64_t tick = 5;
 
-Span random_span(Rng& rng, int64_t latest) {
+Span random_span(testing::Rng& rng, int64_t latest) {
   Span span;
   const int64_t begin = rng.upto(latest), length = rng.upto(12);
   span.begin = Instant(tick * begin);
@@ -46,7 +44,7 @@ Span random_span(Rng& rng, int64_t latest) {
 /// Two ranks with single spans and instances. `untidy`: spans reach over the borders of their
 /// pieces, and instances over each other.
 Timeline random_timeline(uint64_t seed, bool untidy) {
-  Rng rng(seed);
+  testing::Rng rng(seed);
   Timeline timeline;
   timeline.num_ranks = 2;
   add_types(timeline);

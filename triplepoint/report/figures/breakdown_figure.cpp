@@ -13,9 +13,6 @@
 namespace triplepoint::report {
 namespace {
 
-using metrics::RankBreakdown;
-using metrics::RankParts;
-
 double ratio(double part, double whole) {
   return whole > 0 ? part / whole : 0;
 }
@@ -135,7 +132,7 @@ Figure figure_of(const TimesByRank& times, const std::string& whole, const std::
 
 }  // namespace
 
-Figure breakdown_figure(const std::vector<RankBreakdown>& ranks,
+Figure breakdown_figure(const std::vector<metrics::RankBreakdown>& ranks,
                         const std::vector<metrics::ExposedWaits>& waits) {
   TimesByRank times{{{"compute", "t-compute"},
                      {"exposed communication", "t-communication"},
@@ -151,7 +148,7 @@ Figure breakdown_figure(const std::vector<RankBreakdown>& ranks,
                      {"all communication", nullptr},
                      {"of it overlapped", nullptr}},
                     {}};
-  for (const RankBreakdown& rank : ranks) {
+  for (const metrics::RankBreakdown& rank : ranks) {
     const auto number = as_size(rank.rank);
     const metrics::ExposedWaits wait =
         number < waits.size() ? waits[number] : metrics::ExposedWaits{};
@@ -171,7 +168,7 @@ Figure breakdown_figure(const std::vector<RankBreakdown>& ranks,
                    "stream.");
 }
 
-Figure step_parts_figure(const std::vector<RankParts>& ranks) {
+Figure step_parts_figure(const std::vector<metrics::RankParts>& ranks) {
   TimesByRank times{{{"computing", "t-compute"},
                      {"copying", "t-copy"},
                      {"communication that nothing hides", "t-communication"},
@@ -180,7 +177,7 @@ Figure step_parts_figure(const std::vector<RankParts>& ranks) {
                      {"gaps between kernels", "t-next"},
                      {"step", nullptr}},
                     {}};
-  for (const RankParts& rank : ranks) {
+  for (const metrics::RankParts& rank : ranks) {
     const metrics::StepParts& parts = rank.parts;
     RankTimes& row = times.ranks.emplace_back();
     row.rank = rank.rank;

@@ -18,8 +18,6 @@
 namespace triplepoint::report {
 namespace {
 
-using doctest::Approx;
-
 spec::Chassis chassis_of(std::vector<std::vector<double>> upstream_heating) {
   spec::Chassis chassis;
   for (std::vector<double>& of : upstream_heating)

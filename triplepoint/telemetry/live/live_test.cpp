@@ -10,8 +10,6 @@
 namespace triplepoint::telemetry {
 namespace {
 
-using doctest::Approx;
-using doubles::ScriptedSensor;
 using Kind = run::ReadingKind;
 
 constexpr double no_period = 0;
@@ -20,8 +18,8 @@ constexpr double no_period = 0;
 struct LiveFixture {
   int64_t begin_ns = monotonic_now_ns() - 100'000'000'000;
   int64_t now_ns = begin_ns;
-  std::unique_ptr<ScriptedSensor> sensor =
-      std::make_unique<ScriptedSensor>("fake", [this] { return now_ns; });
+  std::unique_ptr<doubles::ScriptedSensor> sensor =
+      std::make_unique<doubles::ScriptedSensor>("fake", [this] { return now_ns; });
 
   int32_t add_gpu() { return sensor->add_device({.name = "GPU"}); }
   /// `seconds` before the current time.
@@ -50,8 +48,8 @@ TEST_CASE("a counter's rate is its growth between two readings") {
   CHECK_FALSE(live.snapshot().readings.at(0).rate);
   fixture.set_age(0);
   live.read_now();
-  CHECK(*live.snapshot().readings.at(0).rate == Approx(300));
-  CHECK(*view_gpu(live.snapshot(), 0).power_w == Approx(300));
+  CHECK(*live.snapshot().readings.at(0).rate == doctest::Approx(300));
+  CHECK(*view_gpu(live.snapshot(), 0).power_w == doctest::Approx(300));
 }
 
 TEST_CASE("what a lost GPU said before is not shown as what it says now") {

@@ -12,7 +12,6 @@
 namespace triplepoint::telemetry {
 namespace {
 
-using doctest::Approx;
 using testing::sample_snapshot;
 
 TEST_CASE("a snapshot's JSON has every GPU, every reading, and no member that is not known") {
@@ -59,7 +58,7 @@ TEST_CASE("without a power sensor the energy counter says the power") {
 TEST_CASE("the cause is the residency of the last second, or the bits where nothing counts it") {
   Snapshot snapshot = sample_snapshot();
   CHECK(view_gpu(snapshot, 0).cause() == "power cap 25%");
-  CHECK(view_gpu(snapshot, 0).throttle_share() == Approx(0.25));
+  CHECK(view_gpu(snapshot, 0).throttle_share() == doctest::Approx(0.25));
   std::erase_if(snapshot.readings,
                 [](const LiveReading& r) { return r.about.signal.starts_with("throttle_ns"); });
   CHECK(view_gpu(snapshot, 0).cause() == "power cap");
@@ -67,7 +66,7 @@ TEST_CASE("the cause is the residency of the last second, or the bits where noth
 
 TEST_CASE("the processors are as busy as their share of time outside of idle and waiting") {
   const NodeView view = view_node(sample_snapshot());
-  CHECK(*view.cpu_busy == Approx(0.5));
+  CHECK(*view.cpu_busy == doctest::Approx(0.5));
   CHECK(*view.gpu_power_w == 690.5);
   CHECK_FALSE(view.power_w);
 }

@@ -44,7 +44,6 @@ MeanWithInterval mean_with_interval(const std::vector<double>& values) {
 
 namespace {
 
-using run::DeviceSummary;
 using run::Run;
 using run::Series;
 using Extreme = RecordingSummary::Extreme;
@@ -273,8 +272,8 @@ std::optional<double> amount(std::optional<double> rate, Seconds time) {
 }
 
 /// Means over one step of the window.
-DeviceSummary summarize(const DeviceSeries& series, const Window& window, double num_steps) {
-  DeviceSummary summary;
+run::DeviceSummary summarize(const DeviceSeries& series, const Window& window, double num_steps) {
+  run::DeviceSummary summary;
   const int32_t index = series.device().index;
   const Seconds step = window.length() / num_steps;
   {

@@ -11,7 +11,6 @@ namespace triplepoint::telemetry {
 namespace {
 
 namespace fs = std::filesystem;
-using mark::Event;
 using mark::EventKind;
 constexpr int64_t s = 1'000'000'000;
 
@@ -35,7 +34,7 @@ class Bench {
   std::vector<mark::Process> processes = {{.pid = 1, .rank = 8, .local_rank = 0},
                                           {.pid = 2, .rank = 9, .local_rank = 1}};
 
-  void say(Event event) {
+  void say(mark::Event event) {
     event.begin_ns += epoch;
     if (event.end_ns > 0) event.end_ns += epoch;
     marks_->take(event, processes);

@@ -25,11 +25,10 @@ namespace triplepoint::telemetry {
 namespace {
 
 namespace fs = std::filesystem;
-using doubles::ScriptedSensor;
 using run::ReadingKind;
 
 std::vector<std::unique_ptr<Sensor>> one_gpu() {
-  auto sensor = std::make_unique<ScriptedSensor>("scripted");
+  auto sensor = std::make_unique<doubles::ScriptedSensor>("scripted");
   sensor->add_device({.name = "toy", .uuid = "GPU-1"});
   sensor->add("power_instant_w", 0, ReadingKind::instant, [](double) { return 500.0; });
   sensor->add("energy_j", 0, ReadingKind::counter, [](double t) { return 500 * t; });
