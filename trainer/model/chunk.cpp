@@ -351,8 +351,7 @@ struct Chunk::Parts {
     return *found;
   }
   Slot& slot_of(int64_t microbatch) {
-    const auto found = std::ranges::find_if(
-        slots, [microbatch](const Slot& slot) { return slot.microbatch == microbatch; });
+    const auto found = std::ranges::find(slots, microbatch, &Slot::microbatch);
     TPT_EXPECT(found != slots.end());
     return *found;
   }

@@ -11,7 +11,7 @@ RankGroups::RankGroups(const workload::RankGrid& grid, int rank, const MakeCommu
   for (size_t kind = 0; kind < groups_.size(); ++kind) {
     auto members = grid.members(static_cast<spec::GroupKind>(kind), rank);
     // Stages between the ends of the pipeline are in no embedding group.
-    if (std::ranges::find(members, rank) == members.end()) members = {rank};
+    if (!holds(members, rank)) members = {rank};
     groups_[kind] = make(static_cast<spec::GroupKind>(kind), {members.begin(), members.end()});
   }
 }

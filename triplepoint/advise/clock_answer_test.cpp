@@ -75,9 +75,8 @@ TEST_CASE("the chosen point is the last that is no slower than asked, within the
 TEST_CASE("the frontier begins with the job as it is") {
   const DataTable table = clock_answer(small_job(), small_plan(), nullptr).sections[0].tables[0];
   REQUIRE(table.rows.size() == 4);
-  const auto column = std::ranges::find_if(
-                          table.columns, [](const DataColumn& c) { return c.key == "clock_mhz"; }) -
-                      table.columns.begin();
+  const auto column =
+      std::ranges::find(table.columns, "clock_mhz", &DataColumn::key) - table.columns.begin();
   CHECK(std::get<std::string>(table.rows[0][as_size(column)]) == "as it is");
   CHECK(std::get<std::string>(table.rows[1][as_size(column)]) == "1400-1500");
   CHECK(number_in(table.rows[0][1]) == 0);

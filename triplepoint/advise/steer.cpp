@@ -25,7 +25,7 @@ std::vector<double> idle_powers(const spec::Job& job) {
 void add_difference(std::vector<std::string>& words, const char* what,
                     const std::vector<spec::Fault>& all, const std::vector<spec::Fault>& known) {
   for (spec::Fault fault : all) {
-    if (std::ranges::find(known, fault) != known.end()) continue;
+    if (holds(known, fault)) continue;
     fault.begin = Seconds();
     words.push_back(what + spec::to_text(fault));
   }

@@ -120,7 +120,7 @@ spec::Job job_with(const spec::Job& base, const SteerSetting& setting) {
   std::erase_if(room.faults, [&](const spec::Fault& fault) {
     const int64_t node =
         fault.gpu ? *fault.gpu / base.cluster.gpus_per_node : fault.node.value_or(-1);
-    return std::ranges::find(setting.swapped, node) != setting.swapped.end();
+    return holds(setting.swapped, node);
   });
   return job;
 }
@@ -220,8 +220,7 @@ std::vector<SteerMove> possible_moves(const spec::Job& base, const SteerSetting&
   }
   std::vector<SteerMove> legal;
   for (SteerMove& move : all) {
-    const bool known = std::ranges::any_of(
-        legal, [&](const SteerMove& other) { return other.setting == move.setting; });
+    const bool known = holds(legal, move.setting, &SteerMove::setting);
     if (known || move.setting == present) continue;
     if (move.restarts && !can_run(job_with(base, move.setting))) continue;
     move.name = words_of(move.setting, base);

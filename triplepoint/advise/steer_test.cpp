@@ -274,11 +274,9 @@ std::vector<spec::Fault> explained(const std::vector<std::string>& faults) {
 }
 
 const spec::Fault& only(const std::vector<spec::Fault>& faults, spec::FaultKind kind) {
-  const auto found =
-      std::ranges::find_if(faults, [&](const spec::Fault& fault) { return fault.kind == kind; });
+  const auto found = std::ranges::find(faults, kind, &spec::Fault::kind);
   REQUIRE(found != faults.end());
-  CHECK(std::ranges::count_if(faults,
-                              [&](const spec::Fault& fault) { return fault.kind == kind; }) == 1);
+  CHECK(std::ranges::count(faults, kind, &spec::Fault::kind) == 1);
   return *found;
 }
 
@@ -312,8 +310,7 @@ TEST_CASE(
     now.die_c[d] -= 10;
   }
   const auto has_inlet = [](const std::vector<spec::Fault>& faults) {
-    return std::ranges::any_of(
-        faults, [](const spec::Fault& fault) { return fault.kind == spec::FaultKind::inlet; });
+    return holds(faults, spec::FaultKind::inlet, &spec::Fault::kind);
   };
   CHECK_FALSE(has_inlet(explain(small_job(), before, now)));
   SteerReadings warm = before;

@@ -108,8 +108,7 @@ std::vector<run::Series> counted_throttling(const run::Run& run) {
 std::vector<const run::Series*> with_counted(std::vector<const run::Series*> polled,
                                              const std::vector<run::Series>& counted) {
   std::erase_if(polled, [&](const run::Series* series) {
-    return std::ranges::any_of(
-        counted, [&](const run::Series& other) { return other.device == series->device; });
+    return holds(counted, series->device, &run::Series::device);
   });
   for (const run::Series& series : counted)
     polled.push_back(&series);

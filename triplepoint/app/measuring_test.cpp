@@ -25,14 +25,12 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 ProcessEnvironment machine(const Variables& variables, const std::vector<std::string>& programs) {
-  return {.variable = [variables](const char* name) -> std::optional<std::string> {
-            const auto found = variables.find(name);
-            return found == variables.end() ? std::nullopt : std::optional(found->second);
-          },
-          .has_program =
-              [programs](const std::string& program) {
-                return std::ranges::find(programs, program) != programs.end();
-              }};
+  return {
+      .variable = [variables](const char* name) -> std::optional<std::string> {
+        const auto found = variables.find(name);
+        return found == variables.end() ? std::nullopt : std::optional(found->second);
+      },
+      .has_program = [programs](const std::string& program) { return holds(programs, program); }};
 }
 
 spec::Job job_of(const std::string& text) {

@@ -228,7 +228,7 @@ TEST_CASE(
   CHECK(!best.empty());
   REQUIRE(write_run_pages({}, *results, scratch.folder(), RunPages::best, 2));
   for (std::size_t i = 0; i < results->study.rows.size(); ++i) {
-    const bool is_best = std::ranges::find(best, i) != best.end();
+    const bool is_best = holds(best, i);
     CHECK(results->study.rows[i].page.empty() == !is_best);
   }
   const auto again = load_results(spec::default_library(), scratch.folder(), 1);

@@ -162,7 +162,7 @@ std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<Sw
   if (jobs.size() > 1 && std::ranges::count(jobs, nullptr, known) == std::ssize(jobs) - 1)
     return fmt::format("Only {} runs, with {}.", name_of(flags, *fast), Speeds(jobs).text(*fast));
   const bool cools = fast->results.metrics.energy_scope == metrics::EnergyScope::site &&
-                     std::ranges::find(flags, "ambient", &SweptFlag::name) != flags.end();
+                     holds(flags, "ambient", &SweptFlag::name);
   return speed_text(flags, jobs, *fast, *slow) + energy_text(flags, jobs, *fast) +
          (cools ? ". The PUE is the same at each temperature: what cooling takes there is not "
                   "modelled."

@@ -10,8 +10,7 @@ std::optional<RankSpread> spread_of(std::vector<RankValue> values) {
   });
   const RankValue& low = values.front();
   const RankValue& middle = values[(values.size() - 1) / 2];
-  const RankValue& high = *std::ranges::find_if(
-      values, [&](const RankValue& v) { return v.value == values.back().value; });
+  const RankValue& high = *std::ranges::find(values, values.back().value, &RankValue::value);
   return RankSpread{low.value, middle.value, high.value, low.rank, middle.rank, high.rank};
 }
 

@@ -223,8 +223,7 @@ std::string symbols_of(Dim dim) {
 std::vector<Dim> dims_of_symbols() {
   std::vector<Dim> dims;
   for (const Symbol& symbol : symbols)
-    if (symbol.dim != Dim{} && std::ranges::find(dims, symbol.dim) == dims.end())
-      dims.push_back(symbol.dim);
+    if (symbol.dim != Dim{} && !holds(dims, symbol.dim)) dims.push_back(symbol.dim);
   return dims;
 }
 

@@ -270,9 +270,8 @@ constexpr std::array alias_table = {
 /// Whether a word is one of these flags, as "--show" or "--show=ranks".
 bool has_one_of(std::span<const std::string> words, std::string_view flags) {
   const std::vector<std::string> names = split(flags, ',');
-  return std::ranges::any_of(words, [&](const std::string& word) {
-    return std::ranges::find(names, word.substr(0, word.find('='))) != names.end();
-  });
+  return std::ranges::any_of(
+      words, [&](const std::string& word) { return holds(names, word.substr(0, word.find('='))); });
 }
 
 }  // namespace

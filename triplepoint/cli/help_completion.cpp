@@ -216,7 +216,7 @@ std::string command_help(const CommandEntry& entry, std::size_t width) {
   if (!meanings.empty()) help += "\n" + meanings;
   std::vector<std::string> groups;
   for (const Argument& argument : arguments) {
-    if (std::ranges::find(groups, argument.group) == groups.end()) {
+    if (!holds(groups, argument.group)) {
       groups.push_back(argument.group);
     }
   }

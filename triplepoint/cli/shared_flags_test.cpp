@@ -84,8 +84,7 @@ unsigned shared_flags_of(const Arguments& arguments) {
 TEST_CASE("each verb has the shared flags that make sense for it") {
   for (const CommandEntry& entry : commands()) {
     CAPTURE(entry.name);
-    const auto* row =
-        std::ranges::find_if(table, [&](const Row& each) { return each.verb == entry.name; });
+    const auto* row = std::ranges::find(table, entry.name, &Row::verb);
     REQUIRE(row != std::end(table));
     CHECK(shared_flags_of(entry.make()->arguments()) == row->flags);
   }

@@ -51,7 +51,7 @@ Arguments& Arguments::without(std::string_view name) {
 
 bool has_name(const Argument& argument, std::string_view name) {
   const std::vector<std::string> names = split(argument.names, ',');
-  return std::ranges::find(names, name) != names.end();
+  return holds(names, name);
 }
 
 namespace {
@@ -61,7 +61,7 @@ Result<void> store_choice(const Argument& argument, std::string_view text) {
   if (argument.words != Words::none && text.empty())
     return error("the name is empty (is a shell variable not set?); give a name");
   const std::vector<std::string>& choices = argument.choices;
-  if (!choices.empty() && std::ranges::find(choices, text) == choices.end())
+  if (!choices.empty() && !holds(choices, text))
     return error("\"{}\" is no choice{}; {}", text,
                  path_exists(Path(text)) ? " (it is a path; a choice comes before it)" : "",
                  did_you_mean(text, choices));

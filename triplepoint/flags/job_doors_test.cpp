@@ -41,8 +41,7 @@ Result<spec::Job> answer_to(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const auto takes = [&](const Argument& each) {
       const std::vector<std::string> names = split(each.names, ',');
-      return words[i].starts_with("-") ? std::ranges::find(names, words[i]) != names.end()
-                                       : !each.is_flag();
+      return words[i].starts_with("-") ? holds(names, words[i]) : !each.is_flag();
     };
     const auto argument = std::ranges::find_if(arguments, takes);
     REQUIRE_MESSAGE(argument != arguments.end(), words[i]);

@@ -179,9 +179,7 @@ Arguments JobFlags::arguments_of_search(const GivenFlag& given) {
   Arguments all = arguments();
   for (Argument& each : all) {
     const std::string name = each.names.substr(0, each.names.find(','));
-    const bool chosen = name == "--mbs" || std::ranges::any_of(layout, [&](const Argument& other) {
-                          return other.names == each.names;
-                        });
+    const bool chosen = name == "--mbs" || holds(layout, each.names, &Argument::names);
     if (!chosen || name == "--activation-offload") continue;
     each.store = [name, given, store = each.store](std::string_view text) {
       given(name, text);

@@ -222,7 +222,7 @@ Result<void> JobFlags::set_overlap(spec::Plan& plan) const {
   plan.overlap_pipeline = plan.overlap_expert = false;
   for (const std::string& word : TPT_TRY(split_list(*overlap_))) {
     const std::vector<std::string> known = {"tp", "dp", "pp", "ep", "none"};
-    if (std::ranges::find(known, word) == known.end())
+    if (!holds(known, word))
       return error(
           "--overlap: \"{}\" is no dimension of parallelism (what is named is "
           "hidden behind computing); {}",

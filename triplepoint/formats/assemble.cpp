@@ -20,7 +20,7 @@ using spec::Diagnosis;
 using spec::DiagnosisCode;
 
 std::string_view key_of(DiagnosisCode code, std::span<const KeyOfCode> keys) {
-  const auto found = std::ranges::find_if(keys, [&](const KeyOfCode& k) { return k.code == code; });
+  const auto found = std::ranges::find(keys, code, &KeyOfCode::code);
   return found == keys.end() ? std::string_view() : found->key;
 }
 
@@ -83,7 +83,7 @@ bool is_on(const Setting& setting) {
                                                 "None",  "null",  "",  "[]"};
   if (setting.is_null || setting.is_off) return false;
   if (setting.is_list) return !setting.words.empty();
-  return setting.words.size() != 1 || std::ranges::find(off, setting.words.front()) == off.end();
+  return setting.words.size() != 1 || !holds(off, setting.words.front());
 }
 
 /// Whether a value may be a size: a whole number above 0, or a list with something in it.

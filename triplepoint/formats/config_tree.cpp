@@ -100,8 +100,7 @@ Result<YamlNode> parse_toml_tree(std::string_view text, const std::string& name)
 }
 
 const YamlNode* find_key(const YamlNode& table, std::string_view key) {
-  const auto found =
-      std::ranges::find_if(table.entries, [&](const YamlEntry& entry) { return entry.key == key; });
+  const auto found = std::ranges::find(table.entries, key, &YamlEntry::key);
   return found == table.entries.end() ? nullptr : &found->value;
 }
 

@@ -19,7 +19,7 @@ const TomlValue* family_in(const TomlValue& file, std::string_view list, std::st
   if (families == nullptr) return nullptr;
   for (const TomlValue& family : families->items) {
     const std::vector<std::string> types = words_at(family, "types");
-    if (std::ranges::find(types, type) != types.end()) return &family;
+    if (holds(types, type)) return &family;
   }
   return nullptr;
 }

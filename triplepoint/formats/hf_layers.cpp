@@ -124,7 +124,7 @@ class LayerReader {
   }
 
   static bool names(const std::vector<std::string>& all, int64_t layer) {
-    return std::ranges::find(all, std::to_string(layer)) != all.end();
+    return holds(all, std::to_string(layer));
   }
 
   void read_mixers(std::vector<Layer>& layers) {
@@ -298,9 +298,7 @@ class LayerReader {
 
   /// Each part of a layer becomes a letter.
   void write_pattern(const std::vector<Layer>& layers, bool parallel) {
-    const bool mamba = parallel || std::ranges::any_of(layers, [](const Layer& l) {
-                         return l.mixer == Mixer::mamba;
-                       });
+    const bool mamba = parallel || holds(layers, Mixer::mamba, &Layer::mixer);
     if (mamba ? !read_state_space() : !read_delta_net())
       return k_.refuse("layer_types",
                        "the sizes of its Mamba or linear layers are missing (mamba_n_heads "

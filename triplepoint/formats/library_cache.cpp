@@ -40,7 +40,7 @@ std::optional<std::string> cluster_named_in(std::string_view text,
     if (best || !names_hardware(word)) continue;
     for (const std::string& cluster : clusters) {
       const std::vector<std::string> parts = words_of(cluster);
-      const bool shares = std::ranges::find(parts, word) != parts.end();
+      const bool shares = holds(parts, word);
       if (shares && (!best || is_plainer(cluster, *best))) best = cluster;
     }
   }

@@ -57,7 +57,7 @@ Task read_task(Settings& s, const ImportHints& hints) {
 
 void check_task(Settings& s, Task task) {
   const std::vector<std::string> words = words_of(s.file());
-  if (task == Task::lora && std::ranges::find(words, "inference") != words.end())
+  if (task == Task::lora && holds(words, "inference"))
     s.note(DiagnosisCode::inconsistent, Severity::warning, "model.peft.peft_scheme",
            "the path says inference, but the job trains (peft_scheme is lora, with no inference "
            "section and no skip_train); it is read as LoRA fine-tuning");
@@ -106,8 +106,7 @@ MachineFacts read_machines(LibraryCache& cache, Settings& s) {
 /// hparams.yaml holds the model's part of a configuration as "cfg".
 void name_model_section(YamlNode& document) {
   const auto named = [&](const char* key) {
-    return std::ranges::find_if(document.entries,
-                                [&](const YamlEntry& entry) { return entry.key == key; });
+    return std::ranges::find(document.entries, key, &YamlEntry::key);
   };
   const auto cfg = named("cfg");
   if (cfg != document.entries.end() && named("model") == document.entries.end()) cfg->key = "model";

@@ -233,7 +233,7 @@ std::vector<Missing> missing_in(std::string_view log) {
   std::vector<Missing> all;
   for (const std::string_view line : lines_of(log))
     if (const auto missing = missing_in_line(trimmed(line, "\r")))
-      if (std::ranges::find(all, *missing) == all.end()) all.push_back(*missing);
+      if (!holds(all, *missing)) all.push_back(*missing);
   return all;
 }
 
@@ -304,7 +304,7 @@ std::vector<Launch> launches_in(std::string_view record) {
   std::vector<Launch> launches(1);
   std::vector<std::string> remarks;
   const auto add_once = [&](const std::string& what) {
-    if (std::ranges::find(remarks, what) == remarks.end()) remarks.push_back(what);
+    if (!holds(remarks, what)) remarks.push_back(what);
   };
   for (const std::string& part : split(record, '\0')) {
     ShellCommand& command = launches.back().command;
@@ -403,7 +403,7 @@ Result<std::vector<Launch>> run_from(const Place& place, const std::string& path
     Trial run = TPT_TRY(run_once(place, world, missing, limit));
     const std::size_t before = missing.size();
     for (const Missing& each : missing_in(run.wrote))
-      if (std::ranges::find(missing, each) == missing.end()) missing.push_back(each);
+      if (!holds(missing, each)) missing.push_back(each);
     const bool again =
         missing.size() > before && trial < most_trials && run.end.how != GroupEnd::How::timed_out;
     if (!trains(run.launches, again) && again) continue;

@@ -38,8 +38,8 @@ std::optional<int64_t> read_count(std::string text) {
 std::optional<bool> read_boolean(std::string_view text) {
   constexpr std::array yes{"true", "True", "TRUE", "yes", "Yes", "on", "On", "1"};
   constexpr std::array no{"false", "False", "FALSE", "no", "No", "off", "Off", "0"};
-  if (std::ranges::find(yes, text) != yes.end()) return true;
-  if (std::ranges::find(no, text) != no.end()) return false;
+  if (holds(yes, text)) return true;
+  if (holds(no, text)) return false;
   return std::nullopt;
 }
 
@@ -233,7 +233,7 @@ std::string Settings::called(const Setting& setting, const std::string& inside, 
   const bool variable = inside.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == colon;
   if (variable || (name == "oc.env" && parts.size() == 2)) {
     std::string told = fmt::format("{} {}: as in an empty environment", shown(setting.key), word);
-    if (std::ranges::find(assumed_, told) == assumed_.end()) assume(told);
+    if (!holds(assumed_, told)) assume(told);
     return variable ? rest : parts.back();
   }
   std::vector<int64_t> numbers;
@@ -313,7 +313,7 @@ bool Settings::is_list(std::string_view key) const {
 std::optional<std::string> Settings::one_of(std::string_view key,
                                             std::span<const std::string_view> words) {
   auto word = text(key);
-  if (!word || std::ranges::find(words, *word) != words.end()) return word;
+  if (!word || holds(words, *word)) return word;
   const std::vector<std::string> known(words.begin(), words.end());
   note(spec::DiagnosisCode::unsupported, Severity::error, key,
        fmt::format("{} '{}' is not modelled (it would change work or memory); {}", shown(key),

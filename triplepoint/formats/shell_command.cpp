@@ -20,7 +20,7 @@ constexpr int most_nested = 4;
 constexpr std::size_t most_written = std::size_t{1} << 22;  // of all values together
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::ranges::find(words, word) != words.end();
+  return holds(words, word);
 }
 
 bool has_any(std::string_view text, std::string_view letters) {

@@ -84,9 +84,7 @@ std::optional<std::string> parts_in_our_words(const TomlValue& rule, const std::
   for (const std::string& each : words_at(rule, "parts")) {
     const std::size_t equals = each.rfind('=');
     const std::vector<std::string> theirs = split(each.substr(0, equals), '+');
-    const auto is_part = [&](const std::string& word) {
-      return std::ranges::find(theirs, word) != theirs.end();
-    };
+    const auto is_part = [&](const std::string& word) { return holds(theirs, word); };
     if (std::ranges::count_if(left, is_part) != std::ssize(theirs)) continue;
     std::erase_if(left, is_part);
     if (each.substr(equals + 1) != "-") ours.push_back(each.substr(equals + 1));

@@ -31,7 +31,7 @@ void YamlWriter::put(std::string_view key, std::string value) {
     const std::size_t dot = std::min(key.find('.'), key.size());
     const std::string_view name = key.substr(0, dot);
     auto& entries = node->entries;
-    auto entry = std::ranges::find_if(entries, [&](const Node& each) { return each.name == name; });
+    auto entry = std::ranges::find(entries, name, &Node::name);
     if (entry == entries.end()) entry = entries.insert(entry, {std::string(name), {}, {}});
     node = &*entry;
     if (dot == key.size()) break;

@@ -71,8 +71,7 @@ std::optional<std::size_t> worst_stage(const StudyRow& row) {
 
 Summary summary_of(const Study& study) {
   const auto count = [&](Verdict verdict) {
-    return as_size(std::ranges::count_if(
-        study.rows, [&](const StudyRow& row) { return row.verdict == verdict; }));
+    return as_size(std::ranges::count(study.rows, verdict, &StudyRow::verdict));
   };
   return {study.rows.size(), count(Verdict::ok), count(Verdict::oom), count(Verdict::invalid)};
 }

@@ -15,7 +15,7 @@ constexpr int64_t recompute_steps = 8;
 
 template <class T>
 bool allows(const std::vector<T>& only, const T& value) {
-  return only.empty() || std::ranges::find(only, value) != only.end();
+  return only.empty() || holds(only, value);
 }
 
 std::vector<int64_t> divisors(int64_t whole) {
@@ -57,8 +57,7 @@ size_t Variants::recomputes_of(const StateChoice& state) const {
 }
 
 bool RecomputeChoice::has_experts() const {
-  return kind == Recompute::full ||
-         std::ranges::find(modules, spec::RecomputeModule::moe) != modules.end();
+  return kind == Recompute::full || holds(modules, spec::RecomputeModule::moe);
 }
 
 int64_t Variants::count_of(const StateChoice& state) const {

@@ -363,8 +363,7 @@ std::optional<StepEstimate> StepEvaluator::schedule(const PhaseEstimates& phases
   const sim::Wiring wiring(phases.boundaries.boundaries, phases.boundaries.capacities, phases.mode);
   Account account(job_, graph, phases);
   const StepEstimate alone = account.estimate(finishes_alone(times, wiring, phases), typical_.die);
-  const bool flows = std::ranges::any_of(
-      wiring.clusters(), [](const sim::Wiring::Cluster& cluster) { return cluster.has_flows; });
+  const bool flows = std::ranges::any_of(wiring.clusters(), &sim::Wiring::Cluster::has_flows);
   if (!flows || (wiring.num_pipelines() == 1 && scheduler_.links_suffice(wiring, 0))) return alone;
   if (!may_win({.time = alone.time, .energy = alone.energy})) return std::nullopt;
   ++linked_;

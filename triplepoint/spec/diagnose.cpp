@@ -308,7 +308,7 @@ class Examination : Findings {
 
   void head_dimension_is_usual() {
     const auto& usual = usual_head_dimensions;
-    if (std::ranges::find(usual, model_.kv_channels) != usual.end()) return;
+    if (holds(usual, model_.kv_channels)) return;
     warn(Code::head_dimension,
          "head dimension {} = hidden_size {} / num_attention_heads {} is unusual (fused attention "
          "is made for 64, 96, 128; a size was probably copied from another model); check "
@@ -489,7 +489,7 @@ class Examination : Findings {
     static constexpr std::array<std::string_view, 4> known = {"attention_qkv", "attention_dense",
                                                               "mlp_fc1", "mlp_fc2"};
     for (const std::string& target : plan_.lora->targets)
-      if (std::ranges::find(known, target) == known.end())
+      if (!holds(known, target))
         error(
             Code::inconsistent,
             "lora target \"{}\" is not a module of a layer (it would train nothing); known are {}",
@@ -519,9 +519,7 @@ std::vector<Diagnosis> diagnose(const Job& job) {
 }
 
 bool has_errors(const std::vector<Diagnosis>& diagnoses) {
-  return std::ranges::any_of(diagnoses, [](const Diagnosis& diagnosis) {
-    return diagnosis.severity == Diagnosis::Severity::error;
-  });
+  return holds(diagnoses, Diagnosis::Severity::error, &Diagnosis::severity);
 }
 
 }  // namespace triplepoint::spec

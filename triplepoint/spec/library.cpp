@@ -22,7 +22,7 @@ void check_only_table(const TomlValue& root, const ReadScope& scope, const std::
                       Problems& problems) {
   const std::vector<std::string> known = {name, "source", "fit"};
   for (const TomlEntry& entry : root.entries)
-    if (std::ranges::find(known, entry.key) == known.end())
+    if (!holds(known, entry.key))
       problems.add(
           entry.value.line,
           {fmt::format("{}:{}: unknown key '{}' (this file describes a [{}]); {}", scope.file,
@@ -36,8 +36,7 @@ void check_only_table(const TomlValue& root, const ReadScope& scope, const std::
 /// Entries of `from` go into `table`, tables into tables.
 void merge(TomlValue& table, const TomlValue& from) {
   for (const TomlEntry& entry : from.entries) {
-    const auto known = std::ranges::find_if(
-        table.entries, [&](const TomlEntry& other) { return other.key == entry.key; });
+    const auto known = std::ranges::find(table.entries, entry.key, &TomlEntry::key);
     if (known == table.entries.end())
       table.entries.push_back(entry);
     else if (known->value.is(TomlValue::Kind::table) && entry.value.is(TomlValue::Kind::table))
@@ -436,8 +435,7 @@ std::optional<std::string> gpu_named(std::string_view spelling) {
 }
 
 std::optional<std::string> usual_cluster(std::string_view gpu) {
-  const auto found =
-      std::ranges::find_if(clusters, [&](const Named& named) { return named.part == gpu; });
+  const auto found = std::ranges::find(clusters, gpu, &Named::part);
   if (found == clusters.end()) return std::nullopt;
   return std::string(found->name);
 }

@@ -159,7 +159,7 @@ struct Plan {
   /// Is this part among those that selective recompute recomputes, whether or not it is on?
   bool selects(RecomputeModule module) const {
     if (recompute_modules.empty()) return module == RecomputeModule::core_attn;
-    return std::ranges::find(recompute_modules, module) != recompute_modules.end();
+    return holds(recompute_modules, module);
   }
   bool recomputes(RecomputeModule module) const {
     return recompute == Recompute::selective && selects(module);

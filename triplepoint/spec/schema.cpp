@@ -161,7 +161,7 @@ class FieldAdder {
     const std::string key(name);
     Part part = parts_.of(Type<T>());
     describe(part.shape, comment_of<Owner>(key));
-    const bool computed = std::ranges::find(computed_defaults, name) != computed_defaults.end();
+    const bool computed = holds(computed_defaults, name);
     const Json usual = default_of(member);
     if (need == Need::optional && !computed && !usual.is_null()) part.shape["default"] = usual;
     if (need == Need::required) table_.needs["required"].push_back(key);

@@ -24,7 +24,7 @@ const std::vector<std::string>& study_job_keys() {
 }
 
 bool is_job_key(const std::string& key) {
-  return std::ranges::find(study_job_keys(), key) != study_job_keys().end();
+  return holds(study_job_keys(), key);
 }
 
 /// Later values replace earlier ones; tables are merged key by key.
@@ -201,7 +201,7 @@ class StudyReader {
     static const std::vector<std::string> known = {"study", "defaults", "job", "grid", "score"};
     Problems problems;
     for (const TomlEntry& entry : root.entries)
-      if (std::ranges::find(known, entry.key) == known.end())
+      if (!holds(known, entry.key))
         problems.add(entry.value.line,
                      {fmt::format("{}:{}: unknown key '{}' (it would be ignored); {}", scope_.file,
                                   entry.value.line, entry.key, did_you_mean(entry.key, known))});
@@ -357,7 +357,7 @@ Result<StudyPlan> load_study_at(const Library& library, std::string_view name, i
   scope.library = &library;
   scope.depth = depth;
   const std::vector<std::string> known = list_studies(library);
-  const bool listed = std::ranges::find(known, name) != known.end();
+  const bool listed = holds(known, name);
   const bool is_path = name.ends_with(".toml");
   if (!listed && !is_path && path_exists(Path(name)))
     return error(

@@ -177,7 +177,7 @@ Result<void> Problems::result() const {
   std::ranges::stable_sort(sorted, {}, &std::pair<int, std::string>::first);
   std::vector<std::string> lines;
   for (const auto& [line, text] : sorted)
-    if (lines.size() < most && std::ranges::find(lines, text) == lines.end()) lines.push_back(text);
+    if (lines.size() < most && !holds(lines, text)) lines.push_back(text);
   if (sorted.size() > most) lines.push_back(fmt::format("({} problems in all)", sorted.size()));
   return error("{}", fmt::join(lines, "\n"));
 }
@@ -197,7 +197,7 @@ Result<void> TableReader::finish() const {
   Problems problems = problems_;
   std::vector<std::string> missing = missing_;
   for (const TomlEntry& entry : table_.entries) {
-    if (std::ranges::find(known_, entry.key) != known_.end()) continue;
+    if (holds(known_, entry.key)) continue;
     problems.add(entry.value.line,
                  {fmt::format("{}:{}: unknown key '{}'{} (it would be ignored); {}", scope_.file,
                               entry.value.line, entry.key,

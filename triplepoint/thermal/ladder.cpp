@@ -59,8 +59,7 @@ std::vector<Mode> modes_of(const spec::ThermalLadder& ladder) {
     result.push_back({.resistance = share / (rate / unit::s * ladder.capacities[0]),
                       .time_constant = 1 / (rate / unit::s)});
   }
-  std::ranges::sort(result,
-                    [](const Mode& a, const Mode& b) { return a.time_constant > b.time_constant; });
+  std::ranges::sort(result, std::greater(), &Mode::time_constant);
   return result;
 }
 

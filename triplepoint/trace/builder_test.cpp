@@ -134,8 +134,7 @@ TEST_CASE("ranks come in numeric order on the earliest epoch") {
   const auto& spans = merged.timeline.spans;
   CHECK(spans.front().rank == 2);
   CHECK(spans.front().begin == Instant(0));
-  const auto of_ten =
-      std::ranges::find_if(spans, [](const run::Span& span) { return span.rank == 10; });
+  const auto of_ten = std::ranges::find(spans, 10, &run::Span::rank);
   CHECK(of_ten->begin == Instant(1000));
   // The same groups and types on both.
   CHECK(merged.timeline.types.size() == sample_timeline(7, 1, 5).types.size());

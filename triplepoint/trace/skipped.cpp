@@ -10,8 +10,7 @@ namespace {
 
 void keep_few(std::vector<std::string>& all, std::string sentence) {
   constexpr size_t most = 8;
-  if (all.size() < most && std::ranges::find(all, sentence) == all.end())
-    all.push_back(std::move(sentence));
+  if (all.size() < most && !holds(all, sentence)) all.push_back(std::move(sentence));
 }
 
 }  // namespace

@@ -86,8 +86,7 @@ std::vector<std::string> Tables::all() const {
 
 bool Tables::has(const std::string& table, const std::string& column) const {
   const auto found = columns_.find(table);
-  return found != columns_.end() &&
-         std::ranges::find(found->second, lower_case(column)) != found->second.end();
+  return found != columns_.end() && holds(found->second, lower_case(column));
 }
 
 Result<void> Tables::for_each(const std::string& table, std::initializer_list<const char*> columns,

@@ -46,8 +46,7 @@ Result<std::vector<const DataTable*>> chosen_tables(const TraceReport& report,
   if (options.show) names = *options.show == "all" ? known : TPT_TRY(split_list(*options.show));
   std::vector<const DataTable*> chosen;
   for (const std::string& name : names) {
-    const auto found =
-        std::ranges::find_if(report.tables, [&](const DataTable& t) { return t.name == name; });
+    const auto found = std::ranges::find(report.tables, name, &DataTable::name);
     if (found == report.tables.end())
       return error("--show: {} has no table \"{}\"; it has {}", options.analysis, name,
                    fmt::join(known, ", "));

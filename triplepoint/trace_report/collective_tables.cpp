@@ -316,7 +316,7 @@ std::string calls_of(const PendingCollective& pending) {
   for (const IssuePart& part : pending.parts) {
     std::string call = part.elements < 0 ? std::string(part.label)
                                          : fmt::format("{} {}", part.label, part.elements);
-    if (std::ranges::find(calls, call) == calls.end()) calls.push_back(call);
+    if (!holds(calls, call)) calls.push_back(call);
   }
   return fmt::format("{}", fmt::join(calls, " / "));
 }

@@ -61,8 +61,7 @@ std::string mismatch(const run::Run& recording, const run::Run& traces,
       return fmt::format(
           "ranks {} and {} both call their device {}, as processes do that see one GPU each",
           other->second, rank, own);
-    if (std::ranges::none_of(recording.devices,
-                             [own](const run::Device& device) { return device.local == own; }))
+    if (!holds(recording.devices, own, &run::Device::local))
       return fmt::format("the recording has no GPU {}", own);
   }
   return "";

@@ -346,8 +346,7 @@ ThermalTrace& trace_of(std::vector<std::vector<ThermalTrace>>& nodes, const Cell
   const std::string name = cells.text("trace_id"), node = cells.text("node");
   for (std::vector<ThermalTrace>& traces : nodes) {
     if (traces.front().node != node) continue;
-    const auto found =
-        std::ranges::find_if(traces, [&](const ThermalTrace& t) { return t.name == name; });
+    const auto found = std::ranges::find(traces, name, &ThermalTrace::name);
     if (found != traces.end()) return *found;
     return traces.emplace_back(
         ThermalTrace{.name = name, .node = node, .cluster = cells.text("cluster")});

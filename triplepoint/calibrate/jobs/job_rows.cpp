@@ -39,8 +39,7 @@ constexpr std::array word_columns = {"row_id",      "family", "sweep", "source",
 
 bool is_of_the_row(std::string_view title) {
   const auto is_title = [&](const NumberColumn& column) { return column.title == title; };
-  return title.starts_with("note") ||
-         std::ranges::find(word_columns, title) != word_columns.end() ||
+  return title.starts_with("note") || holds(word_columns, title) ||
          std::ranges::any_of(number_columns, is_title);
 }
 
@@ -54,7 +53,7 @@ Result<std::vector<std::size_t>> job_columns(const CsvTable& table,
   std::vector<std::size_t> columns;
   for (std::size_t c = 0; c < table.header().size(); ++c) {
     const std::string& title = table.header()[c];
-    if (is_of_the_row(title) || std::ranges::find(more, title) != more.end()) continue;
+    if (is_of_the_row(title) || holds(more, title)) continue;
     if (known.count(title) == 0)
       return error(
           "{}:1: unknown column \"{}\" (neither a key of a job file nor a measurement); {}",

@@ -141,8 +141,7 @@ Result<TableScores> score_node_power(const CsvTable& table, const ScoreContext& 
 }
 
 const RunProtocol::Benchmark* RunProtocol::find(const std::string& benchmark) const {
-  const auto found = std::ranges::find_if(
-      benchmarks, [&](const Benchmark& known) { return known.name == benchmark; });
+  const auto found = std::ranges::find(benchmarks, benchmark, &Benchmark::name);
   return found == benchmarks.end() ? nullptr : &*found;
 }
 

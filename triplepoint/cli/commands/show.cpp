@@ -132,8 +132,7 @@ class Show : public Command {
     for (const Kind& kind : kinds) {
       const std::vector<std::string> names = kind.list(library);
       known.insert(known.end(), names.begin(), names.end());
-      if (std::ranges::find(names, name_) != names.end())
-        TPT_TRY(show_thing(library, kind, name_, console, all));
+      if (holds(names, name_)) TPT_TRY(show_thing(library, kind, name_, console, all));
     }
     if (all.empty() && path_exists(name_))
       TPT_TRY(show_file(library, formats::config_in(name_), console, all));

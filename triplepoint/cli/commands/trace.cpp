@@ -159,8 +159,7 @@ class Trace : public Command {
 
   Result<int> run(tui::Console& console) override {
     let_interrupts_end_us();
-    const auto analysis = std::ranges::find_if(
-        analyses, [&](const Analysis& a) { return a.word == options_.analysis; });
+    const auto analysis = std::ranges::find(analyses, options_.analysis, &Analysis::word);
     if (const Result<void> fits = check_flags(); !fits) {
       console.warn("triplepoint: trace: " + fits.error().what + "\n");
       return exit_usage;

@@ -80,9 +80,7 @@ class Train : public Command {
   }
 
  private:
-  bool wants_trainers_help() const {
-    return std::ranges::find(trainer_flags_, "--help") != trainer_flags_.end();
-  }
+  bool wants_trainers_help() const { return holds(trainer_flags_, "--help"); }
 
   int64_t warmup() const { return warmup_.value_or(std::min<int64_t>(2, steps_ - 1)); }
 

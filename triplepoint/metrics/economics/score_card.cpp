@@ -108,7 +108,7 @@ std::optional<ScoredRun> score_run(const spec::StudyPlan& suite, const std::stri
 SuiteScore score_suite(const spec::StudyPlan& suite, const std::vector<ScoredRun>& runs) {
   SuiteScore result;
   for (const ScoredRun& run : runs)
-    if (std::ranges::find(result.cards, run.card, &ScoreCard::name) == result.cards.end())
+    if (!holds(result.cards, run.card, &ScoreCard::name))
       result.cards.push_back(card_of(suite, run.card, runs));
   if (result.cards.empty()) return result;
   const std::string own = card_name(suite.jobs.front().job.cluster);

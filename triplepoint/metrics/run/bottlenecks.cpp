@@ -48,7 +48,7 @@ class ClockCauses {
     std::vector<size_t> peers;
     for (size_t d = 0; d < view_.run.devices.size(); ++d)
       if (std::ranges::none_of(found.who, [&](int32_t who) { return is_of(d, found.of, who); }) &&
-          std::ranges::find(idle_, d) == idle_.end())
+          !holds(idle_, d))
         peers.push_back(d);
     for (const int32_t who : found.who) {
       const size_t slowest = slowest_of(found.of, who);
@@ -130,7 +130,7 @@ std::vector<Bottleneck> slow_clocks(const View& view, std::optional<Seconds> ste
   std::vector<double> values;
   for (size_t d = 0; d < view.run.devices.size(); ++d) {
     const auto clock = view.devices[d].sm_clock_mean_mhz;
-    if (!clock || std::ranges::find(idle, d) != idle.end()) continue;
+    if (!clock || holds(idle, d)) continue;
     const bool is_held = held[d] > usually_held + held_share;
     (is_held ? slow : rest).emplace_back(*clock, view.run.devices[d].index);
     if (!is_held) values.push_back(*clock);

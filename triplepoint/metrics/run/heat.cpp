@@ -75,8 +75,7 @@ void answer_hot_and_cool(const View& view, Metrics& answer) {
   Mean hot, cool;
   for (size_t i = 0; i < view.run.devices.size(); ++i) {
     if (!view.devices[i].die_mean_c) continue;
-    const bool is_cool =
-        std::ranges::find(cool_slots, view.run.devices[i].slot) != cool_slots.end();
+    const bool is_cool = holds(cool_slots, view.run.devices[i].slot);
     (is_cool ? cool : hot).add(*view.devices[i].die_mean_c);
   }
   for (size_t i = cool_slots.size(); i < slots.size(); ++i)

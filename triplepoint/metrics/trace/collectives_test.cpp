@@ -128,7 +128,7 @@ run::Timeline steps_of_four(const std::vector<std::pair<int32_t, int64_t>>& lost
   for (size_t i = 0; i < timeline.spans.size(); ++i) {
     run::Span span = timeline.spans[i];
     const auto rank = as_size(span.rank);
-    if (std::ranges::find(lost, std::pair(span.rank, seen[rank]++)) != lost.end()) continue;
+    if (holds(lost, std::pair(span.rank, seen[rank]++))) continue;
     span.begin = Instant(span.begin.nanoseconds() + clocks[rank]);
     span.end = Instant(span.end.nanoseconds() + 200'000 + clocks[rank]);
     timeline.spans[kept] = span;

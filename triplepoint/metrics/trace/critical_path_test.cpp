@@ -63,8 +63,7 @@ class Script {
 };
 
 int64_t share_of(const CriticalPath& path, std::string_view label) {
-  const auto found =
-      std::ranges::find_if(path.shares, [&](const PathShare& s) { return s.label == label; });
+  const auto found = std::ranges::find(path.shares, label, &PathShare::label);
   return found == path.shares.end() ? 0 : found->on_path;
 }
 

@@ -89,9 +89,8 @@ void DeviceOrder::add_sync_points(const CollectiveMatch& match) {
 const DeviceOrder::Lane& DeviceOrder::lane_of(int32_t span) const {
   const auto rank = as_size(spans_.rank(span));
   const run::Stream stream = spans_.type(span).stream;
-  return *std::ranges::find_if(lanes_.begin() + static_cast<std::ptrdiff_t>(first_lane_[rank]),
-                               lanes_.end(),
-                               [&](const Lane& lane) { return lane.stream == stream; });
+  return *std::ranges::find(lanes_.begin() + static_cast<std::ptrdiff_t>(first_lane_[rank]),
+                            lanes_.end(), stream, &Lane::stream);
 }
 
 int32_t DeviceOrder::before_in_lane(int32_t span) const {

@@ -205,8 +205,8 @@ std::string never_issued(const run::Timeline& timeline, const HangReport& report
   const PendingCollective* first = nullptr;
   int64_t more = -1;
   for (const PendingCollective& pending : report.pending) {
-    const bool lacks = std::ranges::any_of(
-        pending.never, [&](int32_t rank) { return std::ranges::find(ranks, rank) != ranks.end(); });
+    const bool lacks =
+        std::ranges::any_of(pending.never, [&](int32_t rank) { return holds(ranks, rank); });
     if (!lacks) continue;
     if (first == nullptr) first = &pending;
     ++more;

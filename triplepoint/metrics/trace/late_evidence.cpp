@@ -162,9 +162,8 @@ class LateEvidence {
   /// Of the thread that launched the collective, by call.
   Times host_times(const Window& window) const {
     const int32_t launch = launch_of(window);
-    const auto lane = std::ranges::find_if(host_lanes_, [&](const LaneOfSpans& l) {
-      return std::ranges::find(l.spans, launch) != l.spans.end();
-    });
+    const auto lane = std::ranges::find_if(
+        host_lanes_, [&](const LaneOfSpans& l) { return holds(l.spans, launch); });
     Times times;
     if (launch < 0 || lane == host_lanes_.end()) return times;
     int64_t traced = 0;

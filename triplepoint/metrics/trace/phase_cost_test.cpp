@@ -80,7 +80,7 @@ struct Signal {
 };
 
 const PhaseCost& find(const std::vector<PhaseCost>& costs, std::string_view label) {
-  return *std::ranges::find_if(costs, [&](const PhaseCost& c) { return c.label == label; });
+  return *std::ranges::find(costs, label, &PhaseCost::label);
 }
 
 TEST_CASE("phases by activity and by label fill the time from first begin to last end") {

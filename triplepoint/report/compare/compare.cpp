@@ -65,7 +65,7 @@ ComparedSection section_of(const char* name, const char* title,
                            std::initializer_list<std::string_view> groups, const Sides& sides) {
   ComparedSection section{name, title, {}};
   for (const answers::QuantityGroup& group : answers::quantity_groups()) {
-    if (std::ranges::find(groups, group.name) == groups.end()) continue;
+    if (!holds(groups, group.name)) continue;
     for (const answers::Quantity& quantity : group.quantities) {
       if (quantity.type != answers::Type::number || quantity.name.empty()) continue;
       const auto [unit_name, scale] = answers::shown_unit(quantity);

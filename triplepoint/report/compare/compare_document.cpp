@@ -232,8 +232,7 @@ answers::Figure jobs_figure(const StudyComparison& c, std::size_t side) {
   const auto slower =
       std::ranges::count_if(bars, [](const DifferenceBar& bar) { return bar.judgement < 0; });
   bars.resize(std::min(all, most_bars));
-  std::ranges::stable_sort(
-      bars, [](const DifferenceBar& a, const DifferenceBar& b) { return a.relative > b.relative; });
+  std::ranges::stable_sort(bars, std::greater(), &DifferenceBar::relative);
   const auto mean = c.mean_ratio("step_time_s", side);
   const std::string title =
       fmt::format("Step time in {} against {}: {} of {} jobs are slower, geometric mean {}{} %",
@@ -264,7 +263,7 @@ triplepoint::DataTable settings_table(const Comparison& c) {
 /// What is seldom looked at.
 bool is_detail(const ComparedSection& section) {
   constexpr std::array details = {"stages", "steps", "ledger", "throttle"};
-  return std::ranges::find(details, section.name) != details.end();
+  return holds(details, section.name);
 }
 
 /// No side differs from the first by it.

@@ -33,7 +33,7 @@ std::vector<std::string> all_names(const std::vector<Study>& studies) {
   std::vector<std::string> names;
   for (const Study& study : studies)
     for (const StudyRow& row : study.rows)
-      if (std::ranges::find(names, row.name) == names.end()) names.push_back(row.name);
+      if (!holds(names, row.name)) names.push_back(row.name);
   return names;
 }
 

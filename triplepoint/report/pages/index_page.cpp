@@ -88,8 +88,7 @@ IndexEntry index_entry(const run::Run& header) {
 }
 
 std::string index_page(const std::string& folder, const std::vector<IndexEntry>& entries) {
-  const auto studies =
-      std::ranges::count_if(entries, [](const IndexEntry& entry) { return entry.is_study; });
+  const auto studies = std::ranges::count_if(entries, &IndexEntry::is_study);
   const auto runs = static_cast<std::ptrdiff_t>(entries.size()) - studies;
   const std::string title = "Runs and studies in " + folder;
   std::string body = fmt::format(

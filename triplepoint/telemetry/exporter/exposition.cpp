@@ -114,8 +114,7 @@ Unit unit_of(std::string_view signal) {
   for (const Unit& unit : units)
     if (signal.ends_with(unit.suffix)) return unit;
   const bool share = signal.ends_with("_share") || signal.ends_with("_active") ||
-                     signal.ends_with("_occupancy") ||
-                     std::ranges::find(shares, signal) != shares.end();
+                     signal.ends_with("_occupancy") || holds(shares, signal);
   return {"", share ? "_ratio" : "", 1};
 }
 

@@ -79,7 +79,7 @@ using run::Scope;
 bool is_cpu(const std::string& chip) {
   constexpr std::array<std::string_view, 4> chips = {"coretemp", "k10temp", "zenpower",
                                                      "cpu_thermal"};
-  return std::ranges::find(chips, chip) != chips.end();
+  return holds(chips, chip);
 }
 
 /// Whether a label names a whole CPU rather than one of its cores or dies.

@@ -201,10 +201,7 @@ void MarksToRun::take_core_wait(int32_t rank, double seconds) {
 /// Regions that were begun inside and never ended end with it.
 void MarksToRun::end_region(Marker& marker, const mark::Event& event) {
   std::vector<OpenRegion>& open = marker.regions[event.thread];
-  if (!event.name.empty() && std::ranges::none_of(open, [&](const OpenRegion& region) {
-        return region.name == event.name;
-      }))
-    return;
+  if (!event.name.empty() && !holds(open, event.name, &OpenRegion::name)) return;
   while (!open.empty()) {
     const OpenRegion region = std::move(open.back());
     open.pop_back();

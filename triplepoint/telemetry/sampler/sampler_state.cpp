@@ -68,8 +68,7 @@ std::vector<std::shared_ptr<SensorThread>> SamplerState::adopt(
 
 /// A device that was listed before it could be opened keeps its index.
 int32_t SamplerState::index_of(run::Device device) {
-  const auto known = std::ranges::find_if(
-      silent, [&](const run::Device& other) { return other.local == device.local; });
+  const auto known = std::ranges::find(silent, device.local, &run::Device::local);
   if (known != silent.end()) {
     device.index = known->index;
     silent.erase(known);

@@ -146,8 +146,8 @@ TEST_CASE("slow channels are read when it is their turn only") {
         sensor.add("power_limit_w", 0, ReadingKind::instant, [](double) { return 700; }));
   });
   const auto samples = bench.poll(100 * ms, 100);
-  CHECK(std::ranges::count_if(samples, [](const Sample& s) { return s.channel == 0; }) == 100);
-  CHECK(std::ranges::count_if(samples, [](const Sample& s) { return s.channel == 1; }) == 10);
+  CHECK(std::ranges::count(samples, 0, &Sample::channel) == 100);
+  CHECK(std::ranges::count(samples, 1, &Sample::channel) == 10);
 }
 
 TEST_CASE("a sensor slower than the ticks is read at half of its period, and misses no update") {

@@ -128,7 +128,7 @@ Collector::Owner& Collector::owner(std::map<std::string, Owner, std::less<>>& al
   fresh.place = static_cast<int64_t>(all.size());
   fresh.number = gpu_number(id);
   if (!fresh.number) (is_bus_address(id) ? fresh.pci : fresh.uuid) = id;
-  if (std::ranges::find(hosts_, host) == hosts_.end()) hosts_.emplace_back(host);
+  if (!holds(hosts_, host)) hosts_.emplace_back(host);
   return fresh;
 }
 
@@ -271,7 +271,7 @@ void Collector::judge_samples() {
           "no column says which GPU a row is of: the {} rows of each time are taken "
           "to be of {} GPUs, in the driver's order",
           each, each);
-    if (std::ranges::find(notes_, text) == notes_.end()) note(std::move(text));
+    if (!holds(notes_, text)) note(std::move(text));
   }
   samples_.clear();
 }

@@ -273,8 +273,7 @@ Column find_reading(std::string_view title, const Unit* unit) {
     std::optional<int32_t> gpu;
     if (unit != nullptr && unit->of != measure_of(one.signal)) continue;
     if (!is_one_of(title, one.titles, gpu)) continue;
-    if (unit != nullptr || std::ranges::find(vague, title) == vague.end())
-      return reading_of(one, unit, gpu);
+    if (unit != nullptr || !holds(vague, title)) return reading_of(one, unit, gpu);
   }
   return {};
 }

@@ -48,7 +48,7 @@ std::vector<Column> columns_of(const TableHead& head) {
   // amd-smi calls the memory's temperature "mem", beside that of the hot spot, or, where that has a
   // column, how busy the memory is.
   const auto has_signal = [&](std::string_view signal) {
-    return std::ranges::find(columns, signal, &Column::signal) != columns.end();
+    return holds(columns, signal, &Column::signal);
   };
   if (has_signal("junction_c"))
     for (std::size_t i = 0; i < columns.size(); ++i)
@@ -72,7 +72,7 @@ bool tells_of_gpus(const Column& column) {
 }
 
 bool has(const std::vector<Column>& columns, Is is) {
-  return std::ranges::any_of(columns, [&](const Column& c) { return c.is == is; });
+  return holds(columns, is, &Column::is);
 }
 
 /// Zeus' PowerMonitor without a header: a Unix time and watts.
@@ -164,9 +164,7 @@ Form form_of(std::string_view text) {
   if (is_scrape(start)) return Form::none;
   const TableHead head = head_of(text);
   if (head.line.starts_with("start_time,window_name,elapsed_time")) return Form::windows;
-  const auto has_title = [&](const char* title) {
-    return std::ranges::find(head.titles, title) != head.titles.end();
-  };
+  const auto has_title = [&](const char* title) { return holds(head.titles, title); };
   if (has_title("emissions") && has_title("duration")) return Form::emissions;
   if (is_bare_power(head)) return Form::bare_power;
   const std::vector<Column> columns = columns_of(head);
@@ -239,10 +237,10 @@ class FileReader {
     std::string_view rows = head.rows, line;
     while (next_line(rows, line)) {
       split_cells(line, head.form, cells);
-      if (cells.size() == columns.size() && std::ranges::find(sets, cells[*set_]) == sets.end())
+      if (cells.size() == columns.size() && !holds(sets, cells[*set_]))
         sets.emplace_back(cells[*set_]);
     }
-    if (options_.row && std::ranges::find(sets, *options_.row) == sets.end())
+    if (options_.row && !holds(sets, *options_.row))
       return error("{}: no rows of \"{}\" (--row names a config or snapshot_id); there are {}",
                    name_, *options_.row, fmt::join(sets, ", "));
     if (!options_.row && sets.size() > 1)
@@ -275,7 +273,7 @@ class FileReader {
   static void join_units(std::vector<std::string_view>& cells, std::size_t wanted) {
     constexpr std::array words = {"W", "°C", "C", "MHz", "GHz", "%", "GB", "MB", "J", "V", "RPM"};
     for (std::size_t i = 1; i < cells.size() && cells.size() > wanted;) {
-      if (std::ranges::find(words, cells[i]) == words.end()) {
+      if (!holds(words, cells[i])) {
         ++i;
         continue;
       }

@@ -604,7 +604,7 @@ TEST_CASE("partitions of a package have its power, and one that lacks it by chan
     for (int second = 0; second < 20; ++second)
       for (int gpu = 0; gpu < 16; ++gpu)
         text += fmt::format("{},{},{},70\n", 1740823200 + second, gpu,
-                            std::ranges::find(silent, gpu) != silent.end() ? "N/A" : "900");
+                            holds(silent, gpu) ? "N/A" : "900");
     return text;
   };
   std::vector<int> most;

@@ -207,7 +207,7 @@ void Windows::add_others(run::Run& run, const std::vector<const Window*>& steps)
   };
   std::map<std::string, Others> others;
   for (const Window& window : windows_) {
-    if (std::ranges::find(steps, &window) != steps.end()) continue;
+    if (holds(steps, &window)) continue;
     Others& all = others[family_of(window.name)];
     ++all.count;
     all.seconds += as_real(window.end_ns - window.begin_ns) * 1e-9;

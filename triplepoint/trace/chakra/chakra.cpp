@@ -194,8 +194,7 @@ bool read_attribute(std::string_view bytes, std::vector<Attribute>& attributes) 
 }
 
 const Attribute* find(const std::vector<Attribute>& attributes, std::string_view name) {
-  const auto found =
-      std::ranges::find_if(attributes, [&](const Attribute& a) { return a.name == name; });
+  const auto found = std::ranges::find(attributes, name, &Attribute::name);
   return found == attributes.end() ? nullptr : &*found;
 }
 
@@ -368,7 +367,7 @@ class ChakraReader {
         take(node);
     }
     if (is_truncated) builder_.truncated("the file ends inside of a node");
-    if (std::ranges::none_of(items_, [](const Item& i) { return i.has_begin; })) lay_out();
+    if (std::ranges::none_of(items_, &Item::has_begin)) lay_out();
     for (const Item& item : items_)
       if (item.span.begin.nanoseconds() < 0)
         builder_.skip("a node needs itself, by way of others");

@@ -46,7 +46,7 @@ bool begins_with_key(std::string_view text, const std::array<std::string_view, n
   if (!text.starts_with('"')) return false;
   const size_t end = text.find('"', 1);
   if (end == std::string_view::npos) return false;
-  return std::ranges::find(keys, text.substr(1, end - 1)) != keys.end();
+  return holds(keys, text.substr(1, end - 1));
 }
 
 /// Whether an event or the end of the list begins here, where a brace or bracket stands.

@@ -109,8 +109,7 @@ class OutputReader {
     const size_t begin = line.find("Rank ");
     const std::string device(line.substr(begin));
     // Every process of old versions prints the whole list.
-    if (std::ranges::find(tests_.devices, device) == tests_.devices.end())
-      tests_.devices.push_back(device);
+    if (!holds(tests_.devices, device)) tests_.devices.push_back(device);
     tests_.ranks = static_cast<int64_t>(tests_.devices.size());
   }
 
