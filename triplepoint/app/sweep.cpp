@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/text_parts.h"
 
 namespace triplepoint::app {
 namespace {

@@ -68,6 +68,21 @@ Result<int64_t> parse_count(std::string_view text);
 /// "a,b,c" without the commas; empty pieces are errors.
 Result<std::vector<std::string>> split_list(std::string_view text);
 
+/// A finite number at the head of a text, and what follows it, both without blanks around; nothing
+/// where there is none.
+struct NumberAndRest {
+  double number = 0;
+  std::string_view rest;
+};
+std::optional<NumberAndRest> split_number(std::string_view text);
+
+/// "tp=8,sp" as {"tp", "8"} and {"sp", nothing}.
+struct Assignment {
+  std::string name;
+  std::optional<std::string> value;
+};
+std::vector<Assignment> assignments(std::string_view text);
+
 /// `digits` significant digits, never in scientific form, thousands apart: 24.9, 1,465, 0.0312.
 std::string significant(double value, int digits = 3);
 /// The same; an en dash for an absent number.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/base/unit_text.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -10,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/text_parts.h"
 
 namespace triplepoint {
 namespace {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/text_parts.h"
 
 #include "triplepoint/flags/bind.h"
 

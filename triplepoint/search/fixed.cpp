@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/text_parts.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/names.h"
 

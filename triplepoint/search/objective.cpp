@@ -5,10 +5,7 @@
 #include <array>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/text_parts.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/sim/device_phase.h"

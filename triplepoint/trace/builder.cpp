@@ -19,6 +19,11 @@
 namespace triplepoint::trace {
 namespace {
 
+void keep_few(std::vector<std::string>& all, std::string sentence) {
+  constexpr size_t most = 8;
+  if (all.size() < most && !holds(all, sentence)) all.push_back(std::move(sentence));
+}
+
 template <class Enum>
 int number_of(const std::optional<Enum>& value) {
   return value ? static_cast<int>(*value) : -1;
@@ -70,6 +75,15 @@ void move_to(run::Timeline& timeline, int64_t epoch, int64_t reach, Skipped& ski
 }
 
 }  // namespace
+
+void note_reason(Skipped& skipped, std::string note) {
+  keep_few(skipped.notes, std::move(note));
+}
+
+void note_skipped(Skipped& skipped, std::string reason) {
+  ++skipped.events;
+  keep_few(skipped.reasons, std::move(reason));
+}
 
 int32_t TypeIndex::intern(std::vector<run::SpanType>& types, const run::SpanType& type) {
   const std::string key = fmt::format(

@@ -12,7 +12,6 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/trace/skipped.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {

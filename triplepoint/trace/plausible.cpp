@@ -12,8 +12,6 @@
 
 #include "triplepoint/run/issued.h"
 
-#include "triplepoint/trace/skipped.h"
-
 namespace triplepoint::trace {
 namespace {
 

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "triplepoint/base/units.h"
@@ -25,6 +22,10 @@ struct Skipped {
   bool truncated = false;          // the file ends before its end: a killed job, a full disk
   friend bool operator==(const Skipped&, const Skipped&) = default;
 };
+/// Keep the first few distinct sentences: of what was done otherwise, and of events left out, which
+/// are counted.
+void note_reason(Skipped&, std::string note);
+void note_skipped(Skipped&, std::string reason);
 
 /// A call of an operator, as a profiler that records shapes knows it. Lists are JSON.
 struct OperatorCall {
@@ -66,14 +67,5 @@ struct ReadOptions {
   int threads = 0;      // 0: as many as there are
   bool shapes = false;  // operators with their arguments, of Kineto traces
 };
-
-/// How our writers spell what only we know of a span. In the enums' order.
-inline constexpr std::array<std::string_view, run::span_kind_count> span_kind_words = {
-    "compute", "memory", "communication", "other", "host", "pass", "step", "copy"};
-
-template <class Enum, size_t N>
-std::string_view word_of(const std::array<std::string_view, N>& words, Enum value) {
-  return words[as_size(value)];
-}
 
 }  // namespace triplepoint::trace

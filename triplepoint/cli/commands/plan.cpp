@@ -13,7 +13,6 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
-#include "triplepoint/base/text_parts.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/job.h"
