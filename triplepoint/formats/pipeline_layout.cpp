@@ -12,7 +12,7 @@
 namespace triplepoint::formats {
 
 std::vector<spec::RecomputeModule> read_recompute_modules(Settings& s, std::string_view key) {
-  const auto& names = spec::EnumNames<spec::RecomputeModule>::names;
+  const auto& names = spec::enum_names<spec::RecomputeModule>;
   const std::vector<std::string> known(names.begin(), names.end());
   std::vector<spec::RecomputeModule> modules;
   for (const std::string& word : s.list(key).value_or(std::vector<std::string>())) {

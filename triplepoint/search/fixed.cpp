@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include <fmt/format.h>
-
-#include "triplepoint/base/text.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/names.h"
@@ -43,8 +40,7 @@ Result<void> add(std::string_view key, std::string_view word, std::vector<bool>&
 template <spec::NamedEnum E>
 Result<void> add(std::string_view key, std::string_view word, std::vector<E>& values) {
   const auto value = spec::enum_from_name<E>(word);
-  const std::vector<std::string> known(spec::EnumNames<E>::names.begin(),
-                                       spec::EnumNames<E>::names.end());
+  const std::vector<std::string> known(spec::enum_names<E>.begin(), spec::enum_names<E>.end());
   if (!value)
     return error("--fix {}: \"{}\" is not known; {}", key, word, did_you_mean(word, known));
   values.push_back(*value);

@@ -223,7 +223,7 @@ namespace {
 /// Modules that selective recompute recomputes, a bit each; 0 without it.
 uint32_t recomputed_modules(const spec::Plan& plan) {
   uint32_t bits = 0;
-  for (size_t module = 0; module < spec::EnumNames<spec::RecomputeModule>::names.size(); ++module)
+  for (size_t module = 0; module < spec::enum_names<spec::RecomputeModule>.size(); ++module)
     if (plan.recomputes(static_cast<spec::RecomputeModule>(module))) bits |= 1U << module;
   return bits;
 }

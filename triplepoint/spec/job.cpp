@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 namespace triplepoint::spec {
 
 Result<void> require_training(const Job& job, std::string_view what) {

@@ -179,7 +179,7 @@ TEST_CASE("loads add up member by member") {
 
 template <class E>
 void every_word_leads_back() {
-  for (std::size_t i = 0; i < EnumNames<E>::names.size(); ++i) {
+  for (std::size_t i = 0; i < enum_names<E>.size(); ++i) {
     const E value = static_cast<E>(i);
     CHECK(enum_from_name<E>(enum_name(value)) == value);
   }

@@ -3,8 +3,8 @@
 
 namespace triplepoint::spec {
 
-static_assert(EnumNames<OpClass>::names.size() == op_class_count);
-static_assert(EnumNames<Collective>::names.size() == collective_count);
+static_assert(enum_names<OpClass>.size() == op_class_count);
+static_assert(enum_names<Collective>.size() == collective_count);
 
 std::string_view name_of(OpClass value) {
   return enum_name(value);

@@ -21,7 +21,7 @@ enum class NumberKind { datasheet, measured, fitted, assumed };
 /// How an enum is written in TOML, on the command line and in tables: one word per enumerator, in
 /// the enum's order.
 template <class E>
-struct EnumNames;
+inline constexpr std::nullptr_t enum_names = nullptr;
 
 template <std::size_t N>
 constexpr std::array<std::string_view, N> words(const char* const (&list)[N]) {
@@ -32,149 +32,98 @@ constexpr std::array<std::string_view, N> words(const char* const (&list)[N]) {
 }
 
 template <>
-struct EnumNames<NumberKind> {
-  static constexpr auto names = words({"datasheet", "measured", "fitted", "assumed"});
-};
+inline constexpr auto enum_names<NumberKind> = words({"datasheet", "measured", "fitted",
+                                                      "assumed"});
 template <>
-struct EnumNames<Precision> {
-  static constexpr auto names = words({"bf16", "fp16", "fp8", "fp32", "mxfp8", "nvfp4"});
-};
+inline constexpr auto enum_names<Precision> = words({"bf16", "fp16", "fp8", "fp32", "mxfp8",
+                                                     "nvfp4"});
 template <>
-struct EnumNames<ScoreMetric> {
-  static constexpr auto names =
-      words({"tokens_per_second_per_gpu", "joules_per_token", "power_peak_w", "temperature_peak_c",
-             "throttled_share", "thermal_spread_k", "step_time_variation", "step_time_drift"});
-};
+inline constexpr auto enum_names<ScoreMetric> =
+    words({"tokens_per_second_per_gpu", "joules_per_token", "power_peak_w", "temperature_peak_c",
+           "throttled_share", "thermal_spread_k", "step_time_variation", "step_time_drift"});
 template <>
-struct EnumNames<OpClass> {
-  static constexpr auto names =
-      words({"gemm", "grouped_gemm", "attention", "norm", "elementwise", "router", "embedding",
-             "loss", "optimizer", "communication"});
-};
+inline constexpr auto enum_names<OpClass> = words({"gemm", "grouped_gemm", "attention", "norm",
+                                                   "elementwise", "router", "embedding", "loss",
+                                                   "optimizer", "communication"});
 template <>
-struct EnumNames<Collective> {
-  static constexpr auto names =
-      words({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"});
-};
+inline constexpr auto enum_names<Collective> = words({"all_reduce", "all_gather", "reduce_scatter",
+                                                      "all_to_all", "broadcast", "send_recv"});
 template <>
-struct EnumNames<GroupKind> {
-  static constexpr auto names =
-      words({"tensor", "context", "expert", "expert_tensor", "data", "expert_data", "pipeline",
-             "model", "embedding", "shard", "replica"});
-};
+inline constexpr auto enum_names<GroupKind> = words({"tensor", "context", "expert", "expert_tensor",
+                                                     "data", "expert_data", "pipeline", "model",
+                                                     "embedding", "shard", "replica"});
 template <>
-struct EnumNames<Overlap> {
-  static constexpr auto names =
-      words({"none", "tensor", "prefetch", "gradient", "parameter", "copy"});
-};
+inline constexpr auto enum_names<Overlap> = words({"none", "tensor", "prefetch", "gradient",
+                                                   "parameter", "copy"});
 template <>
-struct EnumNames<Activation> {
-  static constexpr auto names = words({"gelu", "swiglu", "squared_relu"});
-};
+inline constexpr auto enum_names<Activation> = words({"gelu", "swiglu", "squared_relu"});
 template <>
-struct EnumNames<Normalization> {
-  static constexpr auto names = words({"layer_norm", "rms_norm"});
-};
+inline constexpr auto enum_names<Normalization> = words({"layer_norm", "rms_norm"});
 template <>
-struct EnumNames<PositionEmbedding> {
-  static constexpr auto names = words({"learned", "rope", "none"});
-};
+inline constexpr auto enum_names<PositionEmbedding> = words({"learned", "rope", "none"});
 template <>
-struct EnumNames<ScaleUpKind> {
-  static constexpr auto names = words({"nvswitch", "mesh", "pcie"});
-};
+inline constexpr auto enum_names<ScaleUpKind> = words({"nvswitch", "mesh", "pcie"});
 template <>
-struct EnumNames<FabricKind> {
-  static constexpr auto names = words({"fat_tree", "rail_optimized", "dragonfly"});
-};
+inline constexpr auto enum_names<FabricKind> = words({"fat_tree", "rail_optimized", "dragonfly"});
 template <>
-struct EnumNames<Cooling> {
-  static constexpr auto names = words({"air", "liquid", "immersion"});
-};
+inline constexpr auto enum_names<Cooling> = words({"air", "liquid", "immersion"});
 template <>
-struct EnumNames<Sharding> {
-  static constexpr auto names = words({"none", "optimizer", "gradients", "parameters"});
-};
+inline constexpr auto enum_names<Sharding> = words({"none", "optimizer", "gradients",
+                                                    "parameters"});
 template <>
-struct EnumNames<Recompute> {
-  static constexpr auto names = words({"none", "selective", "full"});
-};
+inline constexpr auto enum_names<Recompute> = words({"none", "selective", "full"});
 template <>
-struct EnumNames<RecomputeModule> {
-  static constexpr auto names = words({"core_attn", "mla_up_proj", "layernorm", "moe_act", "mlp",
-                                       "moe", "shared_experts", "alternate_gemms"});
-};
+inline constexpr auto enum_names<RecomputeModule> = words({"core_attn", "mla_up_proj", "layernorm",
+                                                           "moe_act", "mlp", "moe",
+                                                           "shared_experts", "alternate_gemms"});
 template <>
-struct EnumNames<Schedule> {
-  static constexpr auto names = words({"gpipe", "one_f_one_b", "interleaved", "zero_bubble"});
-};
+inline constexpr auto enum_names<Schedule> = words({"gpipe", "one_f_one_b", "interleaved",
+                                                    "zero_bubble"});
 template <>
-struct EnumNames<RankOrder> {
-  static constexpr auto names = words({"tp-cp-ep-dp-pp", "tp-pp-dp"});
-};
+inline constexpr auto enum_names<RankOrder> = words({"tp-cp-ep-dp-pp", "tp-pp-dp"});
 template <>
-struct EnumNames<RecordLayout> {
-  static constexpr auto names = words({"padded", "longest", "packed"});
-};
+inline constexpr auto enum_names<RecordLayout> = words({"padded", "longest", "packed"});
 template <>
-struct EnumNames<ContextExchange> {
-  static constexpr auto names = words({"ring", "all_gather"});
-};
+inline constexpr auto enum_names<ContextExchange> = words({"ring", "all_gather"});
 template <>
-struct EnumNames<AttentionKernels> {
-  static constexpr auto names = words({"unfused", "flash_1", "flash_2", "native"});
-};
+inline constexpr auto enum_names<AttentionKernels> = words({"unfused", "flash_1", "flash_2",
+                                                            "native"});
 template <>
-struct EnumNames<LossKernels> {
-  static constexpr auto names =
-      words({"fused", "megatron_fused", "megatron", "floats", "op_by_op", "none"});
-};
+inline constexpr auto enum_names<LossKernels> = words({"fused", "megatron_fused", "megatron",
+                                                       "floats", "op_by_op", "none"});
 template <>
-struct EnumNames<ShardedTensors> {
-  static constexpr auto names = words({"in_place", "flat", "per_parameter"});
-};
+inline constexpr auto enum_names<ShardedTensors> = words({"in_place", "flat", "per_parameter"});
 template <>
-struct EnumNames<ContextAttention> {
-  static constexpr auto names = words({"overlapped", "merged_blocks"});
-};
+inline constexpr auto enum_names<ContextAttention> = words({"overlapped", "merged_blocks"});
 template <>
-struct EnumNames<FaultKind> {
-  static constexpr auto names =
-      words({"power", "fan", "inlet", "heat_path", "link", "host", "node_lost"});
-};
+inline constexpr auto enum_names<FaultKind> = words({"power", "fan", "inlet", "heat_path", "link",
+                                                     "host", "node_lost"});
 template <>
-struct EnumNames<Task> {
-  static constexpr auto names = words({"pretrain", "lora", "prefill", "decode"});
-};
+inline constexpr auto enum_names<Task> = words({"pretrain", "lora", "prefill", "decode"});
 template <>
-struct EnumNames<Diagnosis::Severity> {
-  static constexpr auto names = words({"error", "warning"});
-};
+inline constexpr auto enum_names<Diagnosis::Severity> = words({"error", "warning"});
 template <>
-struct EnumNames<DiagnosisCode> {
-  static constexpr auto names =
-      words({"layers_not_divisible", "world_not_divisible", "batch_not_divisible",
-             "experts_not_divisible", "heads_not_divisible", "head_dimension",
-             "tensor_overlap_without_sequence_parallel", "node_count_mismatch", "inert_option",
-             "unsupported", "inconsistent"});
-};
+inline constexpr auto enum_names<DiagnosisCode> = words(
+    {"layers_not_divisible", "world_not_divisible", "batch_not_divisible", "experts_not_divisible",
+     "heads_not_divisible", "head_dimension", "tensor_overlap_without_sequence_parallel",
+     "node_count_mismatch", "inert_option", "unsupported", "inconsistent"});
 
 template <class E>
 concept NamedEnum = requires {
-  EnumNames<E>::names;
+  enum_names<E>.size();
 };
 
 /// The word for an enumerator: enum_name(Sharding::optimizer) is "optimizer".
 template <NamedEnum E>
 constexpr std::string_view enum_name(E value) {
-  return EnumNames<E>::names[static_cast<std::size_t>(value)];
+  return enum_names<E>[static_cast<std::size_t>(value)];
 }
 
 /// The enumerator a word stands for, if there is one.
 template <NamedEnum E>
 constexpr std::optional<E> enum_from_name(std::string_view name) {
-  for (std::size_t i = 0; i < EnumNames<E>::names.size(); ++i)
-    if (EnumNames<E>::names[i] == name) return static_cast<E>(i);
+  for (std::size_t i = 0; i < enum_names<E>.size(); ++i)
+    if (enum_names<E>[i] == name) return static_cast<E>(i);
   return std::nullopt;
 }
 

@@ -97,7 +97,7 @@ class Parts {
   }
   template <NamedEnum E>
   Part of(Type<E>) const {
-    return {{{"enum", EnumNames<E>::names}}};
+    return {{{"enum", enum_names<E>}}};
   }
   template <class T>
   requires std::is_integral_v<T> Part of(Type<T>)
@@ -115,7 +115,7 @@ class Parts {
   }
   Part of(Type<std::array<double, op_class_count>>) const {
     Json properties = Json::object();
-    for (const std::string_view name : EnumNames<OpClass>::names)
+    for (const std::string_view name : enum_names<OpClass>)
       properties[std::string(name)] = of(Type<double>()).shape;
     return {object_of(std::move(properties))};
   }

@@ -43,7 +43,7 @@ const Range& range_of(Dim dim) {
   return found == std::end(ranges) ? other_range : *found;
 }
 
-bool holds(const Range& range, double value) {
+bool is_in(const Range& range, double value) {
   const double size = std::abs(value);
   return size == 0 || (size >= range.least && size <= range.most);
 }
@@ -108,7 +108,7 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value, double& 
   if (!std::isfinite(out) || out < 0)
     return error("{} is {} (it is finite and not negative); write such a number",
                  scope.place(value), out);
-  if (!holds(range_of({}), out)) return out_of_range(scope, value, fmt::format("{}", out), {});
+  if (!is_in(range_of({}), out)) return out_of_range(scope, value, fmt::format("{}", out), {});
   return {};
 }
 
@@ -132,7 +132,7 @@ Result<double> read_quantity(const ReadScope& scope, const TomlValue& value, Dim
   if (*parsed < 0 && dim != Dim{.heat = 1})
     return error("{} is \"{}\" (a {} is not negative); leave the sign out", scope.place(value),
                  text, dimension_name(dim));
-  if (!holds(range_of(dim), *parsed))
+  if (!is_in(range_of(dim), *parsed))
     return out_of_range(scope, value, fmt::format("\"{}\"", text), dim);
   return *parsed;
 }
@@ -155,7 +155,7 @@ Result<void> read_value(const ReadScope& scope, const TomlValue& value,
                       fmt::format("write a table, [{}]", scope.key));
   TableReader reader(value, scope);
   for (std::size_t i = 0; i < out.size(); ++i)
-    reader(EnumNames<OpClass>::names[i], out[i]);
+    reader(enum_names<OpClass>[i], out[i]);
   return reader.finish();
 }
 

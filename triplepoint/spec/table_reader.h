@@ -115,7 +115,7 @@ Error unknown_word(const ReadScope&, const TomlValue&, const std::vector<std::st
 
 template <NamedEnum E>
 Result<void> read_value(const ReadScope& scope, const TomlValue& value, E& out) {
-  const std::vector<std::string> known(EnumNames<E>::names.begin(), EnumNames<E>::names.end());
+  const std::vector<std::string> known(enum_names<E>.begin(), enum_names<E>.end());
   if (!value.is(TomlValue::Kind::text))
     return wrong_kind(scope, value, "it is one of a few words",
                       fmt::format("known are {}", fmt::join(known, ", ")));

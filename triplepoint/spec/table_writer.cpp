@@ -11,7 +11,7 @@ std::string TableWriter::text() const {
 void TableWriter::write(std::string_view key, const std::array<double, op_class_count>& values) {
   std::string list;
   for (std::size_t i = 0; i < values.size(); ++i)
-    list += fmt::format("{} = {}, ", EnumNames<OpClass>::names[i], values[i]);
+    list += fmt::format("{} = {}, ", enum_names<OpClass>[i], values[i]);
   list.resize(list.size() - 2);
   lines_ += fmt::format("{} = {{ {} }}\n", key, list);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
@@ -51,129 +52,108 @@ struct SpanLength {
 /// The members of an item: columns of its table or of its chunks, in the order of a journal's
 /// record.
 template <class Item>
-struct FieldsOf;
+inline constexpr std::nullptr_t fields_of = nullptr;
 
 /// Calls visit(field) for each.
 template <class Item, class Visit>
 void for_each_field(const Visit& visit) {
-  std::apply([&](const auto&... field) { (visit(field), ...); }, FieldsOf<Item>::all);
+  std::apply([&](const auto&... field) { (visit(field), ...); }, fields_of<Item>);
 }
 
 template <>
-struct FieldsOf<StepRecord> {
-  static constexpr std::tuple all{
-      Field{"begin_ns", &StepRecord::begin}, Field{"end_ns", &StepRecord::end},
-      Field{"samples", &StepRecord::samples}, Field{"tokens", &StepRecord::tokens}};
-};
+inline constexpr std::tuple fields_of<StepRecord>{
+    Field{"begin_ns", &StepRecord::begin}, Field{"end_ns", &StepRecord::end},
+    Field{"samples", &StepRecord::samples}, Field{"tokens", &StepRecord::tokens}};
 
 template <>
-struct FieldsOf<ClockAnchor> {
-  static constexpr std::tuple all{Field{"node", &ClockAnchor::node},
-                                  Field{"instant_ns", &ClockAnchor::instant},
-                                  Field{"unix_ns", &ClockAnchor::unix_ns}};
-};
+inline constexpr std::tuple fields_of<ClockAnchor>{Field{"node", &ClockAnchor::node},
+                                                   Field{"instant_ns", &ClockAnchor::instant},
+                                                   Field{"unix_ns", &ClockAnchor::unix_ns}};
 
 /// In a journal without its last one, which has a record to itself.
 template <>
-struct FieldsOf<Device> {
-  static constexpr std::tuple all{Field{"number", &Device::index},
-                                  Field{"node", &Device::node},
-                                  Field{"local", &Device::local},
-                                  Field{"slot", &Device::slot},
-                                  Field{"rank", &Device::rank},
-                                  Field{"name", &Device::name},
-                                  Field{"uuid", &Device::uuid},
-                                  Field{"pci", &Device::pci},
-                                  Field{"power_counted_on", &Device::power_counted_on}};
-};
+inline constexpr std::tuple fields_of<Device>{Field{"number", &Device::index},
+                                              Field{"node", &Device::node},
+                                              Field{"local", &Device::local},
+                                              Field{"slot", &Device::slot},
+                                              Field{"rank", &Device::rank},
+                                              Field{"name", &Device::name},
+                                              Field{"uuid", &Device::uuid},
+                                              Field{"pci", &Device::pci},
+                                              Field{"power_counted_on", &Device::power_counted_on}};
 
 /// Of a series itself; the journal has the others of a source behind them.
 template <>
-struct FieldsOf<SeriesSource> {
-  static constexpr std::tuple all{
-      Field{"signal", &SeriesSource::signal},   Field{"device", &SeriesSource::device},
-      Field{"of_node", &SeriesSource::of_node}, Field{"scope", &SeriesSource::scope},
-      Field{"kind", &SeriesSource::kind},       Field{"sensor", &SeriesSource::sensor},
-      Field{"period_s", &SeriesSource::period}, Field{"window_s", &SeriesSource::window}};
-};
+inline constexpr std::tuple fields_of<SeriesSource>{
+    Field{"signal", &SeriesSource::signal},   Field{"device", &SeriesSource::device},
+    Field{"of_node", &SeriesSource::of_node}, Field{"scope", &SeriesSource::scope},
+    Field{"kind", &SeriesSource::kind},       Field{"sensor", &SeriesSource::sensor},
+    Field{"period_s", &SeriesSource::period}, Field{"window_s", &SeriesSource::window}};
 
 template <>
-struct FieldsOf<SpanType> {
-  static constexpr std::tuple all{Field{"name", &SpanType::name},
-                                  Field{"kind", &SpanType::kind},
-                                  Field{"stream", &SpanType::stream},
-                                  Field{"op_class", &SpanType::op_class},
-                                  Field{"collective", &SpanType::collective},
-                                  Field{"group_kind", &SpanType::group}};
-};
+inline constexpr std::tuple fields_of<SpanType>{Field{"name", &SpanType::name},
+                                                Field{"kind", &SpanType::kind},
+                                                Field{"stream", &SpanType::stream},
+                                                Field{"op_class", &SpanType::op_class},
+                                                Field{"collective", &SpanType::collective},
+                                                Field{"group_kind", &SpanType::group}};
 
 template <>
-struct FieldsOf<Span> {
-  static constexpr std::tuple all{
-      Field{"begin_ns", &Span::begin}, SpanLength{},
-      Field{"type", &Span::type},      Field{"rank", &Span::rank},
-      Field{"stage", &Span::stage},    Field{"microbatch", &Span::microbatch},
-      Field{"layer", &Span::layer},    Field{"wait_s", &Span::wait},
-      Field{"bytes", &Span::bytes},    Field{"flops", &Span::flops}};
-};
+inline constexpr std::tuple fields_of<Span>{
+    Field{"begin_ns", &Span::begin}, SpanLength{},
+    Field{"type", &Span::type},      Field{"rank", &Span::rank},
+    Field{"stage", &Span::stage},    Field{"microbatch", &Span::microbatch},
+    Field{"layer", &Span::layer},    Field{"wait_s", &Span::wait},
+    Field{"bytes", &Span::bytes},    Field{"flops", &Span::flops}};
 
 template <>
-struct FieldsOf<PatternInstance> {
-  static constexpr std::tuple all{
-      Field{"begin_ns", &PatternInstance::begin}, Field{"pattern", &PatternInstance::pattern},
-      Field{"rank", &PatternInstance::rank}, Field{"stage", &PatternInstance::stage},
-      Field{"microbatch", &PatternInstance::microbatch}};
-};
+inline constexpr std::tuple fields_of<PatternInstance>{
+    Field{"begin_ns", &PatternInstance::begin}, Field{"pattern", &PatternInstance::pattern},
+    Field{"rank", &PatternInstance::rank}, Field{"stage", &PatternInstance::stage},
+    Field{"microbatch", &PatternInstance::microbatch}};
 
 template <>
-struct FieldsOf<Lane> {
-  static constexpr std::tuple all{Field{"rank", &Lane::rank}, Field{"stream", &Lane::stream},
-                                  Field{"number", &Lane::number}, Field{"name", &Lane::name}};
-};
+inline constexpr std::tuple fields_of<Lane>{
+    Field{"rank", &Lane::rank}, Field{"stream", &Lane::stream}, Field{"number", &Lane::number},
+    Field{"name", &Lane::name}};
 
 template <>
-struct FieldsOf<Communicator> {
-  static constexpr std::tuple all{
-      Field{"name", &Communicator::name}, Field{"size", &Communicator::size},
-      Field{"message_end", &Communicator::end}, Field{"peer", &Communicator::peer}};
-};
+inline constexpr std::tuple fields_of<Communicator>{
+    Field{"name", &Communicator::name}, Field{"size", &Communicator::size},
+    Field{"message_end", &Communicator::end}, Field{"peer", &Communicator::peer}};
 
 template <>
-struct FieldsOf<SpanDetail> {
-  static constexpr std::tuple all{Field{"lane", &SpanDetail::lane},
-                                  Field{"communicator", &SpanDetail::communicator},
-                                  Field{"sequence", &SpanDetail::sequence},
-                                  Field{"correlation", &SpanDetail::correlation},
-                                  Field{"blocks", &SpanDetail::blocks},
-                                  Field{"threads_per_block", &SpanDetail::threads_per_block},
-                                  Field{"in_elements", &SpanDetail::in_elements},
-                                  Field{"out_elements", &SpanDetail::out_elements},
-                                  Field{"occupancy", &SpanDetail::occupancy}};
-};
+inline constexpr std::tuple fields_of<SpanDetail>{
+    Field{"lane", &SpanDetail::lane},
+    Field{"communicator", &SpanDetail::communicator},
+    Field{"sequence", &SpanDetail::sequence},
+    Field{"correlation", &SpanDetail::correlation},
+    Field{"blocks", &SpanDetail::blocks},
+    Field{"threads_per_block", &SpanDetail::threads_per_block},
+    Field{"in_elements", &SpanDetail::in_elements},
+    Field{"out_elements", &SpanDetail::out_elements},
+    Field{"occupancy", &SpanDetail::occupancy}};
 
 template <>
-struct FieldsOf<MemoryUse> {
-  static constexpr std::tuple all{
-      Field{"weights_b", &MemoryUse::weights},     Field{"gradients_b", &MemoryUse::gradients},
-      Field{"optimizer_b", &MemoryUse::optimizer}, Field{"activations_b", &MemoryUse::activations},
-      Field{"logits_b", &MemoryUse::logits},       Field{"buffers_b", &MemoryUse::buffers},
-      Field{"reserve_b", &MemoryUse::reserve}};
-};
+inline constexpr std::tuple fields_of<MemoryUse>{
+    Field{"weights_b", &MemoryUse::weights},     Field{"gradients_b", &MemoryUse::gradients},
+    Field{"optimizer_b", &MemoryUse::optimizer}, Field{"activations_b", &MemoryUse::activations},
+    Field{"logits_b", &MemoryUse::logits},       Field{"buffers_b", &MemoryUse::buffers},
+    Field{"reserve_b", &MemoryUse::reserve}};
 
 /// Without its lists.
 template <>
-struct FieldsOf<DeviceSummary> {
-  static constexpr std::tuple all{Field{"power_mean_w", &DeviceSummary::power_mean_w},
-                                  Field{"power_peak_w", &DeviceSummary::power_peak_w},
-                                  Field{"power_kernel_peak_w", &DeviceSummary::power_kernel_peak_w},
-                                  Field{"energy_j", &DeviceSummary::energy_j},
-                                  Field{"die_mean_c", &DeviceSummary::die_mean_c},
-                                  Field{"die_peak_c", &DeviceSummary::die_peak_c},
-                                  Field{"sm_clock_mean_mhz", &DeviceSummary::sm_clock_mean_mhz},
-                                  Field{"sm_clock_min_mhz", &DeviceSummary::sm_clock_min_mhz},
-                                  Field{"scale_up_b", &DeviceSummary::scale_up_bytes},
-                                  Field{"scale_out_b", &DeviceSummary::scale_out_bytes}};
-};
+inline constexpr std::tuple fields_of<DeviceSummary>{
+    Field{"power_mean_w", &DeviceSummary::power_mean_w},
+    Field{"power_peak_w", &DeviceSummary::power_peak_w},
+    Field{"power_kernel_peak_w", &DeviceSummary::power_kernel_peak_w},
+    Field{"energy_j", &DeviceSummary::energy_j},
+    Field{"die_mean_c", &DeviceSummary::die_mean_c},
+    Field{"die_peak_c", &DeviceSummary::die_peak_c},
+    Field{"sm_clock_mean_mhz", &DeviceSummary::sm_clock_mean_mhz},
+    Field{"sm_clock_min_mhz", &DeviceSummary::sm_clock_min_mhz},
+    Field{"scale_up_b", &DeviceSummary::scale_up_bytes},
+    Field{"scale_out_b", &DeviceSummary::scale_out_bytes}};
 
 /// How many enumerators an enum has, which count from 0.
 template <class Enum>

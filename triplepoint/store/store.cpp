@@ -5,8 +5,6 @@
 #include <fstream>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/store/growing_run.h"

@@ -44,22 +44,17 @@ struct CoreWaitRow {
 }  // namespace
 
 template <>
-struct FieldsOf<BottleneckRow> {
-  static constexpr std::tuple all{
-      Field{"part", &BottleneckRow::part}, Field{"of_nodes", &BottleneckRow::of_nodes},
-      Field{"value", &BottleneckRow::value}, Field{"peers", &BottleneckRow::peers},
-      Field{"cost_s", &BottleneckRow::cost}};
-};
+inline constexpr std::tuple fields_of<BottleneckRow>{
+    Field{"part", &BottleneckRow::part}, Field{"of_nodes", &BottleneckRow::of_nodes},
+    Field{"value", &BottleneckRow::value}, Field{"peers", &BottleneckRow::peers},
+    Field{"cost_s", &BottleneckRow::cost}};
 template <>
-struct FieldsOf<WhoRow> {
-  static constexpr std::tuple all{Field{"position", &WhoRow::position},
-                                  Field{"place", &WhoRow::place}, Field{"number", &WhoRow::number}};
-};
+inline constexpr std::tuple fields_of<WhoRow>{Field{"position", &WhoRow::position},
+                                              Field{"place", &WhoRow::place},
+                                              Field{"number", &WhoRow::number}};
 template <>
-struct FieldsOf<CoreWaitRow> {
-  static constexpr std::tuple all{Field{"rank", &CoreWaitRow::rank},
-                                  Field{"wait_s", &CoreWaitRow::wait}};
-};
+inline constexpr std::tuple fields_of<CoreWaitRow>{Field{"rank", &CoreWaitRow::rank},
+                                                   Field{"wait_s", &CoreWaitRow::wait}};
 
 Result<bool> write_bottlenecks(const Database& database, const Run& run) {
   std::vector<BottleneckRow> rows;

@@ -64,13 +64,11 @@ struct SeriesRow {
 }  // namespace
 
 template <>
-struct FieldsOf<SeriesRow> {
-  static constexpr std::tuple all{
-      Field{"id", &SeriesRow::id},         Field{"signal", &SeriesRow::signal},
-      Field{"device", &SeriesRow::device}, Field{"of_node", &SeriesRow::of_node},
-      Field{"axis", &SeriesRow::axis},     Field{"devices", &SeriesRow::devices},
-      Field{"stride", &SeriesRow::stride}};
-};
+inline constexpr std::tuple fields_of<SeriesRow>{
+    Field{"id", &SeriesRow::id},         Field{"signal", &SeriesRow::signal},
+    Field{"device", &SeriesRow::device}, Field{"of_node", &SeriesRow::of_node},
+    Field{"axis", &SeriesRow::axis},     Field{"devices", &SeriesRow::devices},
+    Field{"stride", &SeriesRow::stride}};
 
 namespace {
 
@@ -203,16 +201,12 @@ Result<bool> read_series(const Database& database, ColumnReader& reader, std::ve
 }
 
 template <>
-struct FieldsOf<Pattern> {
-  static constexpr std::tuple all{Field{"name", &Pattern::name}};
-};
+inline constexpr std::tuple fields_of<Pattern>{Field{"name", &Pattern::name}};
 template <>
-struct FieldsOf<PieceRow> {
-  static constexpr std::tuple all{
-      Field{"pattern", &PieceRow::pattern}, Field{"repeat", &PieceRow::repeat},
-      Field{"length_s", &PieceRow::length}, Field{"first_layer", &PieceRow::first_layer},
-      Field{"spans", &PieceRow::spans}};
-};
+inline constexpr std::tuple fields_of<PieceRow>{
+    Field{"pattern", &PieceRow::pattern}, Field{"repeat", &PieceRow::repeat},
+    Field{"length_s", &PieceRow::length}, Field{"first_layer", &PieceRow::first_layer},
+    Field{"spans", &PieceRow::spans}};
 
 namespace {
 

@@ -135,7 +135,7 @@ Json score_json(const SuiteScore& suite) {
     for (const JobScore& job : card.jobs) {
       Json values = Json::object();
       for (std::size_t m = 0; m < job.values.size(); ++m)
-        values[std::string(spec::EnumNames<ScoreMetric>::names[m])] = number(job.values[m]);
+        values[std::string(spec::enum_names<ScoreMetric>[m])] = number(job.values[m]);
       jobs.push_back({{"name", job.name},
                       {"repeats", job.repeats},
                       {"values", std::move(values)},

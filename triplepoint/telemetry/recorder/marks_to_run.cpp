@@ -33,7 +33,7 @@ std::optional<spec::GroupKind> group_named(std::string_view name) {
       Short{"etp", spec::GroupKind::expert_tensor}};
   for (const Short& each : shorts)
     if (each.word == name) return each.group;
-  const auto& names = spec::EnumNames<spec::GroupKind>::names;
+  const auto& names = spec::enum_names<spec::GroupKind>;
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return static_cast<spec::GroupKind>(i);
   return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<spec::GroupKind> group_named(std::string_view name) {
 
 /// "all_reduce", and "tp_all_reduce" or "gradient_reduce_scatter" as the workload calls them.
 std::optional<spec::Collective> collective_named(std::string_view name) {
-  const auto& names = spec::EnumNames<spec::Collective>::names;
+  const auto& names = spec::enum_names<spec::Collective>;
   for (size_t i = 0; i < names.size(); ++i) {
     const bool ends = name.ends_with(names[i]) && (name.size() == names[i].size() ||
                                                    name[name.size() - names[i].size() - 1] == '_');
