@@ -118,52 +118,6 @@ struct GroupCurve {
   std::vector<Point> points;  // [k]
 };
 
-/// Lowers the clocks of the stages of one pipeline, one step of one stage after the other: always
-/// the one that saves most energy for the time by which it delays the end (for the slack it uses
-/// up, where it delays nothing), while no stage ends later than its deadline and some extra.
-///
-/// Critical path and slack are of the present clocks in each move, so that what lies off the path
-/// is lowered until it lies on it. A stage stops where a lower clock would cost energy.
-class StageWalk {
- public:
-  /// `rest`: power that is drawn beside the devices for as long as a step takes.
-  StageWalk(PassGraph graph, std::vector<GroupCurve> curves, std::vector<Seconds> deadlines,
-            Watts rest);
-
-  /// Goes on from where the last call ended; `extra` must not fall.
-  void go_on(Seconds extra);
-  /// Of each stage, how many clock steps below the highest.
-  const std::vector<int64_t>& steps_down() const { return down_; }
-  /// The least slack of each stage's passes of one direction, at the present clocks.
-  struct Slack {
-    Seconds forward, backward;
-  };
-  std::vector<Slack> slacks() const;
-  /// Clock steps down that do not lengthen a stage's passes: its host launches them more slowly
-  /// than it runs them, or a slower member sets its pace.
-  std::vector<int64_t> free_steps() const;
-  /// The clock of each stage over the highest while it works, as the job is.
-  double working_clock(size_t stage) const { return curves_[stage].points[0].clock; }
-
- private:
-  struct Move {
-    size_t stage = 0;
-    double worth = -1;
-  };
-  size_t latest_stage() const;
-  Seconds lateness() const;
-  Move best_move(const std::vector<bool>& blocked) const;
-  int64_t next_down(size_t stage) const;
-  void update();
-
-  PassGraph graph_;
-  std::vector<GroupCurve> curves_;
-  std::vector<Seconds> deadlines_;
-  Watts rest_;
-  std::vector<int64_t> down_;
-  PassTimes times_;
-};
-
 /// A use of slack that delays nothing counts so much of what a delay counts: of two free moves the
 /// one that leaves more slack to others goes first.
 constexpr double price_of_slack = 1e-3;
@@ -241,102 +195,137 @@ GroupCurve group_curve(sim::StepModel& model, const sim::CoupledStep& step, size
   return curve;
 }
 
-StageWalk::StageWalk(PassGraph graph, std::vector<GroupCurve> curves,
-                     std::vector<Seconds> deadlines, Watts rest)
-    : graph_(std::move(graph)),
-      curves_(std::move(curves)),
-      deadlines_(std::move(deadlines)),
-      rest_(rest),
-      down_(curves_.size(), 0) {
-  for (const GroupCurve& curve : curves_)
-    times_.push_back(curve.points[0].passes);
-  graph_.update(times_);
-}
-
-void StageWalk::update() {
-  for (size_t s = 0; s < curves_.size(); ++s)
-    times_[s] = curves_[s].points[as_size(down_[s])].passes;
-  graph_.update(times_);
-}
-
-size_t StageWalk::latest_stage() const {
-  size_t latest = 0;
-  const auto late = [&](size_t s) { return graph_.finishes()[s] - deadlines_[s]; };
-  for (size_t s = 1; s < deadlines_.size(); ++s)
-    if (late(s) > late(latest)) latest = s;
-  return latest;
-}
-
-Seconds StageWalk::lateness() const {
-  const size_t stage = latest_stage();
-  return graph_.finishes()[stage] - deadlines_[stage];
-}
-
-int64_t StageWalk::next_down(size_t stage) const {
-  const auto stride = static_cast<int64_t>(1 + curves_.size() / (stages_per_stride + 1));
-  return std::min(down_[stage] + stride, static_cast<int64_t>(curves_[stage].points.size()) - 1);
-}
-
-StageWalk::Move StageWalk::best_move(const std::vector<bool>& blocked) const {
-  const auto counts = graph_.critical_counts(latest_stage());
-  Move best;
-  for (size_t s = 0; s < curves_.size(); ++s) {
-    if (blocked[s] || next_down(s) == down_[s]) continue;
-    const GroupCurve::Point& now = curves_[s].points[as_size(down_[s])];
-    const GroupCurve::Point& then = curves_[s].points[as_size(next_down(s))];
-    double delay = 0;
-    for (size_t c = 0; c < now.passes.size(); ++c)
-      for (size_t kind = 0; kind < sim::action_kind_count; ++kind)
-        delay += counts[s][c][kind] * ((then.passes[c][kind] - now.passes[c][kind]) / unit::s);
-    const double used = (then.worked - now.worked) / unit::s;
-    const double saved =
-        (now.energy - then.energy) / unit::J - rest_ / unit::W * std::max(0., delay);
-    if (saved < 0 || (saved == 0 && used > 0)) continue;
-    const double cost = delay + price_of_slack * used;
-    const double worth = cost > 0 ? saved / cost : std::numeric_limits<double>::infinity();
-    if (worth > best.worth) best = {s, worth};
+/// Lowers the clocks of the stages of one pipeline, one step of one stage after the other: always
+/// the one that saves most energy for the time by which it delays the end (for the slack it uses
+/// up, where it delays nothing), while no stage ends later than its deadline and some extra.
+///
+/// Critical path and slack are of the present clocks in each move, so that what lies off the path
+/// is lowered until it lies on it. A stage stops where a lower clock would cost energy.
+class StageWalk {
+ public:
+  /// `rest`: power that is drawn beside the devices for as long as a step takes.
+  StageWalk(PassGraph graph, std::vector<GroupCurve> curves, std::vector<Seconds> deadlines,
+            Watts rest)
+      : graph_(std::move(graph)),
+        curves_(std::move(curves)),
+        deadlines_(std::move(deadlines)),
+        rest_(rest),
+        down_(curves_.size(), 0) {
+    for (const GroupCurve& curve : curves_)
+      times_.push_back(curve.points[0].passes);
+    graph_.update(times_);
   }
-  return best;
-}
 
-void StageWalk::go_on(Seconds extra) {
-  std::vector<bool> blocked(curves_.size(), false);
-  for (Move move = best_move(blocked); move.worth >= 0; move = best_move(blocked)) {
-    const int64_t before = down_[move.stage];
-    down_[move.stage] = next_down(move.stage);
-    update();
-    if (lateness() <= extra) continue;
-    down_[move.stage] = before;
-    blocked[move.stage] = true;
-    update();
+  /// Goes on from where the last call ended; `extra` must not fall.
+  void go_on(Seconds extra) {
+    std::vector<bool> blocked(curves_.size(), false);
+    for (Move move = best_move(blocked); move.worth >= 0; move = best_move(blocked)) {
+      const int64_t before = down_[move.stage];
+      down_[move.stage] = next_down(move.stage);
+      update();
+      if (lateness() <= extra) continue;
+      down_[move.stage] = before;
+      blocked[move.stage] = true;
+      update();
+    }
   }
-}
 
-std::vector<int64_t> StageWalk::free_steps() const {
-  std::vector<int64_t> free;
-  for (const GroupCurve& curve : curves_) {
-    int64_t steps = 0;
-    const Seconds today = curve.points[0].worked;
-    while (steps + 1 < static_cast<int64_t>(curve.points.size()) &&
-           curve.points[as_size(steps) + 1].worked <= (1 + max_slowdown) * today)
-      ++steps;
-    free.push_back(steps);
+  /// Of each stage, how many clock steps below the highest.
+  const std::vector<int64_t>& steps_down() const { return down_; }
+  /// The least slack of each stage's passes of one direction, at the present clocks.
+  struct Slack {
+    Seconds forward, backward;
+  };
+  std::vector<Slack> slacks() const {
+    const Seconds never(std::numeric_limits<double>::infinity());
+    std::vector<Slack> least(curves_.size(), {never, never});
+    const std::vector<Seconds> slack = graph_.slacks(deadlines_);
+    for (size_t i = 0; i < slack.size(); ++i) {
+      const Pass& pass = graph_.passes()[i];
+      Seconds& of = pass.kind == as_size(workload::ActionKind::forward)
+                        ? least[pass.stage].forward
+                        : least[pass.stage].backward;
+      of = std::min(of, slack[i]);
+    }
+    return least;
   }
-  return free;
-}
 
-std::vector<StageWalk::Slack> StageWalk::slacks() const {
-  const Seconds never(std::numeric_limits<double>::infinity());
-  std::vector<Slack> least(curves_.size(), {never, never});
-  const std::vector<Seconds> slack = graph_.slacks(deadlines_);
-  for (size_t i = 0; i < slack.size(); ++i) {
-    const Pass& pass = graph_.passes()[i];
-    Seconds& of = pass.kind == as_size(workload::ActionKind::forward) ? least[pass.stage].forward
-                                                                      : least[pass.stage].backward;
-    of = std::min(of, slack[i]);
+  /// Clock steps down that do not lengthen a stage's passes: its host launches them more slowly
+  /// than it runs them, or a slower member sets its pace.
+  std::vector<int64_t> free_steps() const {
+    std::vector<int64_t> free;
+    for (const GroupCurve& curve : curves_) {
+      int64_t steps = 0;
+      const Seconds today = curve.points[0].worked;
+      while (steps + 1 < static_cast<int64_t>(curve.points.size()) &&
+             curve.points[as_size(steps) + 1].worked <= (1 + max_slowdown) * today)
+        ++steps;
+      free.push_back(steps);
+    }
+    return free;
   }
-  return least;
-}
+
+  /// The clock of each stage over the highest while it works, as the job is.
+  double working_clock(size_t stage) const { return curves_[stage].points[0].clock; }
+
+ private:
+  struct Move {
+    size_t stage = 0;
+    double worth = -1;
+  };
+  size_t latest_stage() const {
+    size_t latest = 0;
+    const auto late = [&](size_t s) { return graph_.finishes()[s] - deadlines_[s]; };
+    for (size_t s = 1; s < deadlines_.size(); ++s)
+      if (late(s) > late(latest)) latest = s;
+    return latest;
+  }
+
+  Seconds lateness() const {
+    const size_t stage = latest_stage();
+    return graph_.finishes()[stage] - deadlines_[stage];
+  }
+
+  Move best_move(const std::vector<bool>& blocked) const {
+    const auto counts = graph_.critical_counts(latest_stage());
+    Move best;
+    for (size_t s = 0; s < curves_.size(); ++s) {
+      if (blocked[s] || next_down(s) == down_[s]) continue;
+      const GroupCurve::Point& now = curves_[s].points[as_size(down_[s])];
+      const GroupCurve::Point& then = curves_[s].points[as_size(next_down(s))];
+      double delay = 0;
+      for (size_t c = 0; c < now.passes.size(); ++c)
+        for (size_t kind = 0; kind < sim::action_kind_count; ++kind)
+          delay += counts[s][c][kind] * ((then.passes[c][kind] - now.passes[c][kind]) / unit::s);
+      const double used = (then.worked - now.worked) / unit::s;
+      const double saved =
+          (now.energy - then.energy) / unit::J - rest_ / unit::W * std::max(0., delay);
+      if (saved < 0 || (saved == 0 && used > 0)) continue;
+      const double cost = delay + price_of_slack * used;
+      const double worth = cost > 0 ? saved / cost : std::numeric_limits<double>::infinity();
+      if (worth > best.worth) best = {s, worth};
+    }
+    return best;
+  }
+
+  int64_t next_down(size_t stage) const {
+    const auto stride = static_cast<int64_t>(1 + curves_.size() / (stages_per_stride + 1));
+    return std::min(down_[stage] + stride, static_cast<int64_t>(curves_[stage].points.size()) - 1);
+  }
+
+  void update() {
+    for (size_t s = 0; s < curves_.size(); ++s)
+      times_[s] = curves_[s].points[as_size(down_[s])].passes;
+    graph_.update(times_);
+  }
+
+  PassGraph graph_;
+  std::vector<GroupCurve> curves_;
+  std::vector<Seconds> deadlines_;
+  Watts rest_;
+  std::vector<int64_t> down_;
+  PassTimes times_;
+};
 
 constexpr double ladder[] = {0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3};
 constexpr int most_tries = 8;

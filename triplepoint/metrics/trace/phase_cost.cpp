@@ -17,28 +17,6 @@
 namespace triplepoint::metrics {
 namespace {
 
-/// Collects equations y = sum of a[k] x[k] one by one, then solves them in the least-squares sense.
-/// For a handful of unknowns: normal equations, Gauss-Jordan with pivots.
-class LeastSquares {
- public:
-  explicit LeastSquares(size_t unknowns);
-  void add(const std::vector<double>& a, double y);
-
-  struct Solution {
-    std::vector<double> x;
-    std::vector<double> deviation;  // one standard deviation of each, from the residuals
-    double residual = 0;            // sum of their squares
-  };
-  /// Nothing where the equations do not tell the unknowns apart, or leave no residual to judge by.
-  std::optional<Solution> solve() const;
-
- private:
-  size_t unknowns_, equations_ = 0;
-  std::vector<double> products_;  // A'A, row by row
-  std::vector<double> right_;     // A'y
-  double squares_ = 0;            // y'y
-};
-
 constexpr double singular = 1e-10;  // a pivot, relative to its diagonal element
 
 /// Inverts a symmetric matrix in place; false if it is singular.
@@ -68,40 +46,56 @@ bool invert(std::vector<double>& matrix, size_t n) {
   return true;
 }
 
-LeastSquares::LeastSquares(size_t unknowns)
-    : unknowns_(unknowns), products_(unknowns * unknowns, 0.0), right_(unknowns, 0.0) {}
-
-void LeastSquares::add(const std::vector<double>& a, double y) {
-  TPT_EXPECT(a.size() == unknowns_);
-  for (size_t i = 0; i < unknowns_; ++i) {
-    if (a[i] == 0) continue;
-    right_[i] += a[i] * y;
-    for (size_t j = 0; j < unknowns_; ++j)
-      products_[i * unknowns_ + j] += a[i] * a[j];
+/// Collects equations y = sum of a[k] x[k] one by one, then solves them in the least-squares sense.
+/// For a handful of unknowns: normal equations, Gauss-Jordan with pivots.
+class LeastSquares {
+ public:
+  explicit LeastSquares(size_t unknowns)
+      : unknowns_(unknowns), products_(unknowns * unknowns, 0.0), right_(unknowns, 0.0) {}
+  void add(const std::vector<double>& a, double y) {
+    TPT_EXPECT(a.size() == unknowns_);
+    for (size_t i = 0; i < unknowns_; ++i) {
+      if (a[i] == 0) continue;
+      right_[i] += a[i] * y;
+      for (size_t j = 0; j < unknowns_; ++j)
+        products_[i * unknowns_ + j] += a[i] * a[j];
+    }
+    squares_ += y * y;
+    ++equations_;
   }
-  squares_ += y * y;
-  ++equations_;
-}
 
-std::optional<LeastSquares::Solution> LeastSquares::solve() const {
-  if (equations_ <= unknowns_) return std::nullopt;
-  std::vector<double> inverse = products_;
-  if (!invert(inverse, unknowns_)) return std::nullopt;
-  Solution solution;
-  double residual = squares_;
-  for (size_t i = 0; i < unknowns_; ++i) {
-    double x = 0;
-    for (size_t j = 0; j < unknowns_; ++j)
-      x += inverse[i * unknowns_ + j] * right_[j];
-    solution.x.push_back(x);
-    residual -= x * right_[i];
+  struct Solution {
+    std::vector<double> x;
+    std::vector<double> deviation;  // one standard deviation of each, from the residuals
+    double residual = 0;            // sum of their squares
+  };
+  /// Nothing where the equations do not tell the unknowns apart, or leave no residual to judge by.
+  std::optional<Solution> solve() const {
+    if (equations_ <= unknowns_) return std::nullopt;
+    std::vector<double> inverse = products_;
+    if (!invert(inverse, unknowns_)) return std::nullopt;
+    Solution solution;
+    double residual = squares_;
+    for (size_t i = 0; i < unknowns_; ++i) {
+      double x = 0;
+      for (size_t j = 0; j < unknowns_; ++j)
+        x += inverse[i * unknowns_ + j] * right_[j];
+      solution.x.push_back(x);
+      residual -= x * right_[i];
+    }
+    solution.residual = std::max(0.0, residual);
+    const double variance = solution.residual / as_real(equations_ - unknowns_);
+    for (size_t i = 0; i < unknowns_; ++i)
+      solution.deviation.push_back(std::sqrt(variance * std::max(0.0, inverse[i * unknowns_ + i])));
+    return solution;
   }
-  solution.residual = std::max(0.0, residual);
-  const double variance = solution.residual / as_real(equations_ - unknowns_);
-  for (size_t i = 0; i < unknowns_; ++i)
-    solution.deviation.push_back(std::sqrt(variance * std::max(0.0, inverse[i * unknowns_ + i])));
-  return solution;
-}
+
+ private:
+  size_t unknowns_, equations_ = 0;
+  std::vector<double> products_;  // A'A, row by row
+  std::vector<double> right_;     // A'y
+  double squares_ = 0;            // y'y
+};
 
 /// A sampled signal as a function of time: each value holds over a stretch of time.
 class HeldSeries {
@@ -131,6 +125,7 @@ class HeldSeries {
                                        std::min(interval.end, pieces_[i].end)});
       }
   }
+
   /// Index of the first piece that ends after a time.
   size_t first_after(int64_t time) const;
 
