@@ -105,30 +105,4 @@ bool is_throttled(ClockEventReason reason) {
   }
 }
 
-const char* name_of(ClockEventReason reason) {
-  switch (reason) {
-    case ClockEventReason::none:
-      return "none";
-    case ClockEventReason::gpu_idle:
-      return "gpu_idle";
-    case ClockEventReason::application_clocks:
-      return "application_clocks";
-    case ClockEventReason::software_power_cap:
-      return "software_power_cap";
-    case ClockEventReason::hardware_slowdown:
-      return "hardware_slowdown";
-    case ClockEventReason::sync_boost:
-      return "sync_boost";
-    case ClockEventReason::software_thermal:
-      return "software_thermal";
-    case ClockEventReason::hardware_thermal:
-      return "hardware_thermal";
-    case ClockEventReason::hardware_power_brake:
-      return "hardware_power_brake";
-    case ClockEventReason::display_clocks:
-      return "display_clocks";
-  }
-  return "none";
-}
-
 }  // namespace triplepoint::clock

@@ -114,7 +114,6 @@ ClockChoice choose_clock(const spec::GovernorCoefficients&, Hertz max_clock, con
 int64_t steps_to_clock(const spec::GovernorCoefficients&, Hertz max_clock, Hertz lock);
 
 bool is_throttled(ClockEventReason);  // leaves out none, idle, application and display clocks
-const char* name_of(ClockEventReason);
 
 // Below: the bodies of choose_clock.
 

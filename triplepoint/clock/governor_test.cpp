@@ -2,8 +2,6 @@
 #include "triplepoint/clock/governor.h"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -179,22 +177,12 @@ TEST_CASE("idle and application clocks are not throttling") {
     CHECK(is_throttled(reason));
 }
 
-TEST_CASE("reasons keep NVML's bits and our words") {
+TEST_CASE("reasons keep NVML's bits") {
   using enum ClockEventReason;
-  const std::pair<ClockEventReason, std::string> words[] = {
-      {none, "none"},
-      {gpu_idle, "gpu_idle"},
-      {application_clocks, "application_clocks"},
-      {software_power_cap, "software_power_cap"},
-      {hardware_slowdown, "hardware_slowdown"},
-      {sync_boost, "sync_boost"},
-      {software_thermal, "software_thermal"},
-      {hardware_thermal, "hardware_thermal"},
-      {hardware_power_brake, "hardware_power_brake"},
-      {display_clocks, "display_clocks"}};
   uint32_t bit = 0;
-  for (const auto& [reason, word] : words) {
-    CHECK(std::string(name_of(reason)) == word);
+  for (ClockEventReason reason :
+       {none, gpu_idle, application_clocks, software_power_cap, hardware_slowdown, sync_boost,
+        software_thermal, hardware_thermal, hardware_power_brake, display_clocks}) {
     CHECK(static_cast<uint32_t>(reason) == bit);
     bit = bit == 0 ? 1 : bit * 2;
   }

@@ -296,25 +296,14 @@ std::string bottleneck_advice(const Bottleneck& bottleneck) {
 }
 
 std::string evidence_label(const Evidence& item) {
-  constexpr std::array labels = {"SM clock (MHz)",
-                                 "links (share)",
-                                 "network (share)",
-                                 "host (time factor)",
-                                 "collectives begun last",
-                                 "kernels longer by (s)",
-                                 "without work longer by (s)",
-                                 "first seen later by (s)",
-                                 "launched later by (s)",
-                                 "data loader longer by (s)",
-                                 "host call longer by (s)",
-                                 "power limit (W)",
-                                 "power (W)",
-                                 "die (°C)",
-                                 "at the power cap (share)",
-                                 "at the power brake (share)",
-                                 "throttled by heat (share)",
-                                 "locked clock (share)"};
-  const char* label = labels[as_size(item.kind)];
+  const char* label = word_for<Kind::clock_lock>(
+      {"SM clock (MHz)", "links (share)", "network (share)", "host (time factor)",
+       "collectives begun last", "kernels longer by (s)", "without work longer by (s)",
+       "first seen later by (s)", "launched later by (s)", "data loader longer by (s)",
+       "host call longer by (s)", "power limit (W)", "power (W)", "die (°C)",
+       "at the power cap (share)", "at the power brake (share)", "throttled by heat (share)",
+       "locked clock (share)"},
+      item.kind);
   return item.name.empty() ? label : fmt::format("{}: {}", label, item.name);
 }
 

@@ -6,8 +6,6 @@
 #include <map>
 #include <mutex>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/spec/job.h"

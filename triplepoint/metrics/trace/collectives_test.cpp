@@ -120,7 +120,8 @@ TEST_CASE("matches of different sizes are refused, and it is said") {
 run::Timeline steps_of_four(const std::vector<std::pair<int32_t, int64_t>>& lost,
                             const std::vector<int64_t>& clocks = {0, 0, 0, 0}) {
   const std::vector<std::vector<int64_t>> begins = numbered(8, [](int64_t step) {
-    return {step * 1'300'000, step * 1'300'000, step * 1'300'000 + 100'000, step * 1'300'000};
+    return std::vector{step * 1'300'000, step * 1'300'000, step * 1'300'000 + 100'000,
+                       step * 1'300'000};
   });
   run::Timeline timeline = collective_timeline(begins);
   std::vector<int64_t> seen(4), numbers(4);
@@ -290,7 +291,8 @@ TEST_CASE("a wait is within its kernel") {
 TEST_CASE("clocks that are apart are found from the ends of collectives, to the nanosecond") {
   Rng rng(3);
   const std::vector<std::vector<int64_t>> begins = numbered(40, [&](int64_t c) {
-    return {c * 1000 + rng.upto(500), c * 1000 + rng.upto(500), c * 1000 + rng.upto(500)};
+    return std::vector{c * 1000 + rng.upto(500), c * 1000 + rng.upto(500),
+                       c * 1000 + rng.upto(500)};
   });
   const run::Timeline truth = collective_timeline(begins);
   ClockFit wrong{.ranks = {{.rank = 0, .offset = 0},

@@ -12,6 +12,7 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/export.h"
 #include "triplepoint/run/issued.h"
 
 namespace triplepoint::metrics {
@@ -231,25 +232,9 @@ std::optional<KernelLabel> label_within_steps(std::string_view name, const Kerne
 }  // namespace
 
 std::string_view label_of(const run::SpanType& type) {
-  switch (type.kind) {
-    case SpanKind::compute:
-      return "compute";
-    case SpanKind::memory:
-      return "memory";
-    case SpanKind::communication:
-      return type.collective ? spec::name_of(*type.collective) : "communication";
-    case SpanKind::other:
-      return "other";
-    case SpanKind::host:
-      return "host";
-    case SpanKind::pass:
-      return "pass";
-    case SpanKind::step:
-      return "step";
-    case SpanKind::copy:
-      return "copy";
-  }
-  return "other";
+  if (type.kind == SpanKind::communication && type.collective)
+    return spec::name_of(*type.collective);
+  return run::span_kind_name(type.kind);
 }
 
 std::string absence_of_communication(const run::Timeline& timeline) {

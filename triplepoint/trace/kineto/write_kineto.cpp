@@ -12,6 +12,7 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/export.h"
 #include "triplepoint/run/issued.h"
 #include "triplepoint/run/trace_tracks.h"
 #include "triplepoint/spec/names.h"
@@ -256,7 +257,7 @@ class KinetoWriter {
   /// What the profiler has no word for.
   void write_ours(const run::Span& span, const run::SpanType& type) {
     if (timeline_.names == run::NameKind::ops) {
-      put("kind", quoted(std::string(word_of(span_kind_words, type.kind))));
+      put("kind", quoted(std::string(run::span_kind_name(type.kind))));
       put("op class", quoted(std::string(spec::name_of(type.op_class))));
     }
     if (type.group) put("group kind", quoted(std::string(spec::name_of(*type.group))));
