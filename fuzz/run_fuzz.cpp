@@ -104,8 +104,6 @@ extern "C" int fuzz_store(const std::uint8_t* data, std::size_t size) {
   return 0;
 }
 
-namespace triplepoint {}  // namespace triplepoint
-
 /// Bytes are a growing run that can be measured and saved, or a sentence: as a whole file, and as
 /// the records of blocks.
 extern "C" int fuzz_growing_run(const std::uint8_t* data, std::size_t size) {

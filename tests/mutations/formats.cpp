@@ -248,10 +248,9 @@ std::string rocpd_file(const Records& records) {
        fmt::format("CREATE TABLE rocpd_event{} (id, stack_id)", guid),
        fmt::format("CREATE TABLE rocpd_region{} (start, \"end\", pid, tid, name_id, event_id)",
                    guid),
-       fmt::format(
-           "CREATE TABLE rocpd_kernel_dispatch{} (start, \"end\", pid, agent_id, kernel_id, "
-           "stream_id, event_id)",
-           guid)});
+       fmt::format("CREATE TABLE rocpd_kernel_dispatch{} (start, \"end\", pid, agent_id, "
+                   "kernel_id, stream_id, event_id)",
+                   guid)});
 }
 
 Records rpd() {

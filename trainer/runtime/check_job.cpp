@@ -4,8 +4,6 @@
 #include <limits>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/workload/memory.h"

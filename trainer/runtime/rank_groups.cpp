@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/runtime/rank_groups.h"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 namespace triplepoint::trainer {
 
 RankGroups::RankGroups(const workload::RankGrid& grid, int rank, const MakeCommunicator& make) {

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 
 namespace triplepoint::trainer {

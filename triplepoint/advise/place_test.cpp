@@ -49,14 +49,12 @@ TEST_CASE("a simulated HGX H200 shows the hot slots of the paper in every node")
 
 TEST_CASE("the paper's layers come out: 80 on 4 stages and 96 on 8") {
   spec::Job four = small_job(80, 4, 4, 4), eight = small_job(96, 4, 8, 4);
-  const ColdMap map{.group =
-                        [] {
-                          return numbered(32, [](int64_t d) {
-                            return d % 8 == 0 || d % 8 == 3 || d % 8 == 4 || d % 8 == 6 ? 1 : 0;
-                          });
-                        }(),
-                    .groups = 2,
-                    .node_effect = std::vector<double>(4)};
+  const ColdMap map{
+      .group = numbered<size_t>(
+          32,
+          [](int64_t d) { return d % 8 == 0 || d % 8 == 3 || d % 8 == 4 || d % 8 == 6 ? 1 : 0; }),
+      .groups = 2,
+      .node_effect = std::vector<double>(4)};
   four.plan = place_cold_first(four, map, {});
   eight.plan = place_cold_first(eight, map, {});
   CHECK(four.plan.device_order == std::vector<int64_t>{1, 2, 5, 7, 0, 3, 4, 6});

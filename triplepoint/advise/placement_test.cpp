@@ -66,7 +66,7 @@ TEST_CASE("cold devices go to the stages that are preferred") {
 
 TEST_CASE("a mean over stages knows who sits where, and leaves out what is not measured") {
   spec::Job job = small_job();
-  std::vector<double> values = numbered(16, [](int d) { return d % 8; });
+  std::vector<double> values = numbered<double>(16, [](int d) { return d % 8; });
   CHECK(stage_means(job, values) == std::vector<double>{0.5, 2.5, 4.5, 6.5});
   job.plan.device_order = {4, 5, 6, 7, 0, 1, 2, 3};
   CHECK(stage_means(job, values) == std::vector<double>{4.5, 6.5, 0.5, 2.5});

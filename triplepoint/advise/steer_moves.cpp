@@ -229,8 +229,6 @@ std::vector<SteerMove> possible_moves(const spec::Job& base, const SteerSetting&
   return legal;
 }
 
-namespace {}  // namespace
-
 Watts power_in(metrics::EnergyScope scope, const sim::TransientSimulation& now,
                std::span<const double> device_w) {
   const spec::Cluster& cluster = now.job().cluster;

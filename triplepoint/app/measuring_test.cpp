@@ -2,7 +2,6 @@
 // How a training is started, and what a recording learns from its job.
 #include "triplepoint/app/measuring.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 

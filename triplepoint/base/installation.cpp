@@ -5,7 +5,6 @@
 #include <system_error>
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 namespace triplepoint {
 namespace {

@@ -6,8 +6,6 @@
 #include <set>
 #include <vector>
 
-#include <fmt/format.h>
-
 namespace triplepoint {
 namespace {
 

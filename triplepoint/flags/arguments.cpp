@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/lists.h"
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::flags {

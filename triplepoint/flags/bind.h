@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
@@ -43,7 +41,7 @@ Store into_quantity(std::optional<T>& target) {
 /// The words of an enum, as the choices of an argument.
 template <spec::NamedEnum E>
 std::vector<std::string> words_of() {
-  return {spec::EnumNames<E>::names.begin(), spec::EnumNames<E>::names.end()};
+  return {spec::enum_names<E>.begin(), spec::enum_names<E>.end()};
 }
 
 /// An enumerator by its word; the parser lets no other word through.

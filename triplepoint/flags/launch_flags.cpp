@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/flags/launch_flags.h"
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/flags/bind.h"

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/flags/bind.h"
 
 namespace triplepoint::flags {

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/labels.h"

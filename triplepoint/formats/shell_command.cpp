@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "triplepoint/base/lists.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/shell_words.h"

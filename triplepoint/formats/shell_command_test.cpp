@@ -159,12 +159,11 @@ TEST_CASE("a default that is set where it may not run is in doubt, and a functio
 }
 
 TEST_CASE("where a value goes on under a condition, only what is added is in doubt") {
-  CHECK(
-      doubts("A=(--x 1)\nif [ $M ]; then A+=(--y 2); fi\nB='--z 3'\nif [ $M ]; then B=\"$B --q\"; "
-             "fi\nrun ${A[@]} $B") ==
-      std::map<std::string, std::string>{{"--y", "A is set in the 'if' of line 2"},
-                                         {"2", "A is set in the 'if' of line 2"},
-                                         {"--q", "B is set in the 'if' of line 4"}});
+  CHECK(doubts("A=(--x 1)\nif [ $M ]; then A+=(--y 2); fi\nB='--z 3'\nif [ $M ]; then B=\"$B "
+               "--q\"; fi\nrun ${A[@]} $B") ==
+        std::map<std::string, std::string>{{"--y", "A is set in the 'if' of line 2"},
+                                           {"2", "A is set in the 'if' of line 2"},
+                                           {"--q", "B is set in the 'if' of line 4"}});
 }
 
 TEST_CASE("arguments fill positional parameters and shift, and without them a default holds") {

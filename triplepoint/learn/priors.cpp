@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/spec/table_reader.h"

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/trace/json_walk.h"
 
-#include <fmt/format.h>
-
 namespace triplepoint::trace {
 
 namespace {

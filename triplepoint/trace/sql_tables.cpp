@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "triplepoint/base/lists.h"
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::trace {

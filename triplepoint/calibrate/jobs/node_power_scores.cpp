@@ -6,8 +6,6 @@
 #include <cmath>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "triplepoint/calibrate/jobs/job_rows.h"
 #include "triplepoint/calibrate/tables/calibration_file.h"
 #include "triplepoint/power/power.h"

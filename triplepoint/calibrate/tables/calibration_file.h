@@ -3,8 +3,6 @@
 
 #include <string>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/result.h"
 

@@ -5,8 +5,6 @@
 #include <chrono>
 #include <thread>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 

@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/spec/load.h"

@@ -190,7 +190,8 @@ Phrase less_than(const StudyRow& row, std::string_view key, std::string_view oth
                    1 - known_number(row, key) / known_number(row, other));
 }
 
-Finding& Finding::say_all(std::string_view pattern, std::initializer_list<const Phrase*> phrases) {
+Finding& Finding::add_phrases(std::string_view pattern,
+                              std::initializer_list<const Phrase*> phrases) {
   for (const Phrase* phrase : phrases) {
     const std::size_t place = pattern.find("{}");
     phrase_ += words(pattern.substr(0, place));

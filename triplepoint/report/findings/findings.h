@@ -92,7 +92,7 @@ class Finding {
   /// Each {} of the pattern stands for the next of the phrases.
   template <class... Phrases>
   Finding& say(std::string_view pattern, const Phrases&... phrases) {
-    return say_all(pattern, {&phrases...});
+    return add_phrases(pattern, {&phrases...});
   }
 
   const std::string& text() const { return phrase_.text; }
@@ -102,7 +102,7 @@ class Finding {
   const std::vector<Name>& names() const { return phrase_.names; }
 
  private:
-  Finding& say_all(std::string_view pattern, std::initializer_list<const Phrase*> phrases);
+  Finding& add_phrases(std::string_view pattern, std::initializer_list<const Phrase*> phrases);
 
   std::string anchor_;
   Phrase phrase_;

@@ -229,7 +229,7 @@ TEST_CASE("the interval of a mean is Student's") {
   CHECK(two.half_width.value() == doctest::Approx(12.706));
   CHECK(mean_with_interval({5, 5, 5}).half_width.value() == 0);
   CHECK_FALSE(mean_with_interval({5}).half_width);
-  const std::vector<double> many = numbered(400, [](int i) { return i % 2 == 0 ? -1 : 1; });
+  const std::vector<double> many = numbered<double>(400, [](int i) { return i % 2 == 0 ? -1 : 1; });
   CHECK(mean_with_interval(many).half_width.value() == doctest::Approx(1.96 / 20).epsilon(0.01));
 }
 

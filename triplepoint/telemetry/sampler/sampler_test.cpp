@@ -359,7 +359,7 @@ struct BlockedNode {
   explicit BlockedNode(int32_t gpus)
       : sampler(sensors(gpus), {.interval = 10 * unit::ms, .probe = Seconds()}) {}
   std::vector<std::unique_ptr<Sensor>> sensors(int32_t gpus) const {
-    return numbered(gpus, [&](int32_t i) {
+    return numbered<std::unique_ptr<Sensor>>(gpus, [&](int32_t i) {
       return std::make_unique<BlockingSensor>(
           i == 1 ? blocks : std::make_shared<std::atomic<bool>>(false), i);
     });

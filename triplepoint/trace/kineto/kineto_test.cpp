@@ -99,6 +99,12 @@ TEST_CASE("spaces are passed over however many there are") {
   }
 }
 
+}  // namespace
+}  // namespace triplepoint::trace::json_scan
+
+namespace triplepoint::trace {
+namespace {
+
 Trace reread(const std::string& text) {
   Input input = Input::of_text(text, "rank0.json");
   auto trace = read_kineto(input, {});
@@ -114,9 +120,6 @@ run::Timeline without_groups(run::Timeline timeline) {
 }
 
 }  // namespace
-}  // namespace triplepoint::trace::json_scan
-
-namespace triplepoint::trace {
 
 TEST_CASE("a timeline written as Kineto JSON is read back the same") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
