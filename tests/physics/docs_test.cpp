@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worked examples of docs/models/{power,thermal,clock}.md: computed here, looked up there.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
+
+#include "triplepoint/run/throttle_reasons.h"
 
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/power/power.h"
@@ -96,10 +99,12 @@ TEST_CASE("the worked example of the clock page is what the governor chooses") {
       };
       const clock::ClockChoice choice =
           clock::choose_clock(*gpu.governor, *gpu.max_clock, watts * unit::W, power_at);
+      const auto* const reason = std::ranges::find(
+          run::throttle_reasons, static_cast<uint32_t>(choice.reason), &run::ThrottleReason::bit);
       lines.push_back(fmt::format("| {:.0f} W | {:.0f} C | {:.0f} MHz | {:.0f} W | {} |", watts,
                                   degrees, choice.clock / unit::MHz,
                                   power_at(choice.clock / *gpu.max_clock) / unit::W,
-                                  clock::name_of(choice.reason)));
+                                  reason == run::throttle_reasons.end() ? "none" : reason->name));
     }
   check_page_says("clock.md", lines);
 }

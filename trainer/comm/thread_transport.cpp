@@ -323,7 +323,8 @@ class ThreadTransport final : public Transport {
 
 std::vector<std::unique_ptr<Transport>> thread_transports(int ranks) {
   const auto world = std::make_shared<World>(ranks);
-  return numbered(ranks, [&](int rank) { return std::make_unique<ThreadTransport>(world, rank); });
+  return numbered<std::unique_ptr<Transport>>(
+      ranks, [&](int rank) { return std::make_unique<ThreadTransport>(world, rank); });
 }
 
 }  // namespace triplepoint::trainer

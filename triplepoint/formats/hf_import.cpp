@@ -122,7 +122,7 @@ class Reader {
     m.num_attention_heads =
         required({"num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"});
     m.vocabulary_size = required({"vocab_size", "padded_vocab_size"}, "vocabulary_size");
-    if (!problems.empty()) return error(fmt::format("{}", fmt::join(problems, "\n")));
+    if (!problems.empty()) return error("{}", fmt::join(problems, "\n"));
     read_query_groups();
     const Names heads{"head_dim", "attention_head_dim", "kv_channels"};
     const bool latent = is_latent();

@@ -151,12 +151,44 @@ Result<std::optional<JobScript>> job_script_beside(const Path& configuration) {
   return std::optional<JobScript>();
 }
 
+namespace {
+
+bool has_line_starting(std::string_view text, std::string_view head) {
+  const std::vector<std::string_view> lines = lines_of(text);
+  return std::ranges::any_of(lines, [&](std::string_view line) { return line.starts_with(head); });
+}
+
+/// Two of the arguments without which Megatron does not start.
+bool has_megatron_arguments(std::string_view text) {
+  constexpr std::array<std::string_view, 4> needed{"--num-layers", "--hidden-size",
+                                                   "--num-attention-heads", "--micro-batch-size"};
+  return std::ranges::count_if(needed,
+                               [&](std::string_view each) { return contains(text, each); }) >= 2;
+}
+
+bool is_hf_config(std::string_view text) {
+  return trimmed(text).starts_with('{') &&
+         (contains(text, "\"model_type\"") || contains(text, "\"architectures\""));
+}
+
+}  // namespace
+
 std::string_view name_of(FileKind kind) {
   constexpr std::array<std::string_view, 6> names{
       "NeMo YAML",     "Megatron arguments",   "Hugging Face config",
       "launch script", "file of another tool", "unknown"};
   return names[as_size(kind)];
 }
+
+namespace {
+
+/// The hparams.yaml that NeMo's logger leaves: the model's part of a configuration, as "cfg".
+bool is_nemo_hparams(std::string_view text) {
+  return has_line_starting(text, "cfg:") && contains(text, "  num_layers:") &&
+         contains(text, "  hidden_size:");
+}
+
+}  // namespace
 
 FileKind recognize(std::string_view text) {
   if (is_hf_config(text)) return FileKind::hf_config;
@@ -172,6 +204,55 @@ FileKind recognize(std::string_view text) {
              ? FileKind::job_script
              : FileKind::unknown;
 }
+
+namespace {
+
+Result<spec::Job> job_of_run(const std::string& path) {
+  run::Run run = TPT_TRY(run::load(path));
+  if (!run.manifest.job) {
+    return error(
+        "{}: the run has no job (it was recorded from a command, or kept the job of "
+        "another version, as its notes say); give the job's own file",
+        path);
+  }
+  return *std::move(run.manifest.job);
+}
+
+Result<spec::Job> job_of_study(const spec::Library& library, const std::string& study_name,
+                               const std::string& job_name) {
+  const spec::StudyPlan study = TPT_TRY(spec::load_study(library, study_name));
+  std::vector<std::string> names;
+  for (const spec::StudyJob& entry : study.jobs) {
+    if (entry.job.name == job_name) return entry.job;
+    names.push_back(entry.job.name);
+  }
+  const auto close = closest_word(job_name, names);
+  return error("study {0} has no job \"{1}\"; {2}", study_name, job_name,
+               close ? fmt::format("did you mean \"{}\"?", *close)
+                     : fmt::format("triplepoint show {} lists them", study_name));
+}
+
+/// Findings of the file itself: errors end the command, warnings become notes of the job. What
+/// flags may still put right is judged when the job is whole.
+Result<void> take_findings(Imported& imported) {
+  for (std::size_t i = 0; i < imported.of_file; ++i) {
+    const spec::Diagnosis& diagnosis = imported.diagnoses[i];
+    if (diagnosis.severity == spec::Diagnosis::Severity::error) return error(diagnosis.what);
+    imported.job.notes.push_back(diagnosis.what);
+  }
+  return {};
+}
+
+Result<spec::StatedJob> imported_job(Imported imported) {
+  TPT_TRY(take_findings(imported));
+  return spec::StatedJob{.job = std::move(imported.job),
+                         .stated = std::move(imported.stated),
+                         .length_from = std::move(imported.length_from),
+                         .of_launcher = std::move(imported.of_launcher),
+                         .contested = std::move(imported.contested)};
+}
+
+}  // namespace
 
 Result<void> refuse_script_words(const ImportHints& hints, const std::string& name) {
   if (!hints.start_a_script()) return {};

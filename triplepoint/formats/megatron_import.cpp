@@ -311,9 +311,10 @@ std::string_view stack_of_time(Settings& s) {
         "checkpoint-num-layers", "data-impl", "deepspeed", "distribute-checkpointed-activations",
         "no-contiguous-buffers-in-local-ddp"})
     if (s.line(old) > 0) {
-      s.assume(fmt::format(
-          "stack megatron-apex: --{} is of Megatron-LM before 2023; give --stack for another",
-          old));
+      s.assume(
+          fmt::format("stack megatron-apex: --{} is of Megatron-LM before 2023; give --stack "
+                      "for another",
+                      old));
       return "megatron-apex";
     }
   return "megatron-core";
@@ -469,9 +470,9 @@ Result<void> check_program(const KeyTable& table, const ShellCommand& command, S
     return error(*without);
   if (!other) other = "not known to train a GPT";
   return error(
-      fmt::format("{}:{}: {} is {}; give the launch of a GPT's training, or --ignore {} if it "
-                  "is one",
-                  s.file(), program.line, program.text.substr(0, 100), *other, name));
+      "{}:{}: {} is {}; give the launch of a GPT's training, or --ignore {} if it "
+      "is one",
+      s.file(), program.line, program.text.substr(0, 100), *other, name);
 }
 
 /// Arguments without a program are a model's: what only a run has is assumed.

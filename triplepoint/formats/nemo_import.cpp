@@ -167,9 +167,9 @@ Result<YamlNode> with_merged_defaults(YamlNode document, const Path& file, Setti
     const bool plain = !item.scalar.empty() && item.scalar.find_first_of("/@$ ") == name.npos;
     if (!plain || depth > 8 || !path_exists(other.string()))
       return error(
-          fmt::format("{}:{}: defaults takes values from '{}', which is no file beside this one; "
-                      "write them in their place, or --ignore defaults",
-                      file.string(), item.line, name.substr(0, 100)));
+          "{}:{}: defaults takes values from '{}', which is no file beside this one; "
+          "write them in their place, or --ignore defaults",
+          file.string(), item.line, name.substr(0, 100));
     YamlNode part = TPT_TRY(parse_yaml(TPT_TRY(read_file(other)), other.string()));
     forget_lines(part);
     merge(all, TPT_TRY(with_merged_defaults(std::move(part), other, settings, depth + 1)));

@@ -60,7 +60,7 @@ class ClockCauses {
         evidence.insert(evidence.begin(), found.evidence.front());
       if (found.of == Bottleneck::Of::node)
         evidence.front().name = "GPU " + run::device_number(view_.run, slowest);
-      const Cause cause = cause_of(evidence);
+      const run::Cause cause = cause_of(evidence);
       const auto same = std::find_if(into.begin() + static_cast<std::ptrdiff_t>(first), into.end(),
                                      [&](const Bottleneck& other) { return other.cause == cause; });
       if (same != into.end()) {

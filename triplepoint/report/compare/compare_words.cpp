@@ -363,8 +363,9 @@ std::string settings_sentence(const Comparison& c, std::size_t side) {
 std::vector<std::string> bottleneck_sentences(const Comparison& c, std::size_t side) {
   const metrics::Metrics& m = c.sides[side].metrics();
   return mapped(m.bottlenecks, [&](const run::Bottleneck& bottleneck) {
-    return fmt::format("In {}: {}", c.sides[side].name,
-                       metrics::bottleneck_sentence(bottleneck, m.step_time, c.sides[side].row.gpus));
+    return fmt::format(
+        "In {}: {}", c.sides[side].name,
+        metrics::bottleneck_sentence(bottleneck, m.step_time, c.sides[side].row.gpus));
   });
 }
 

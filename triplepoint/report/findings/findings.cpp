@@ -97,8 +97,8 @@ Phrase group_and_name(const StudyRow& row) {
   return (group_name(row) += words(", ")) += named(row);
 }
 
-Finding& Finding::gpu(const StudyRow& row, int32_t index) {
-  return name(row, "GPU " + run::device_number(row.gpus, as_size(index)));
+Phrase gpu_name(const StudyRow& row, int32_t index) {
+  return named(row, "GPU " + run::device_number(row.gpus, as_size(index)));
 }
 
 Phrase figure(Evidence evidence) {

@@ -170,7 +170,7 @@ TEST_CASE("a wrong number, a number without evidence and a wrong name are found 
   CHECK(!faults_of(Finding("a").say("It takes 5 s."), results).empty());
   CHECK(!faults_of(Finding("a").say("{}", named(row, "TP3-PP4")), results).empty());
   Finding wrong("a");
-  wrong.number(row, "tokens_per_s", "tokens/s");
+  wrong.say("{}", number(row, "tokens_per_s", "tokens/s"));
   CHECK(faults_of(wrong, results).empty());
   study.rows.front().metrics->tokens_per_second = 1.0;
   CHECK(!faults_of(wrong, json_of(study)).empty());

@@ -229,9 +229,9 @@ bool add_default_stack(Finding& text, const StudyRow& from, const StudyRow& to) 
 Finding what_limits(const StudyRow& row) {
   Finding text(anchor_of("kernels", row));
   if (const run::Bottleneck* fault = effect_of_fault(row)) {
-    std::string words = metrics::bottleneck_sentence(*fault, row.metrics->step_time, row.gpus);
-    words.pop_back();  // its full stop
-    return std::move(text.name(row, words));
+    std::string sentence = metrics::bottleneck_sentence(*fault, row.metrics->step_time, row.gpus);
+    sentence.pop_back();  // its full stop
+    return std::move(text.say("{}", named(row, sentence)));
   }
   std::vector<Share> shares = shares_of_step(row);
   constexpr std::string_view cap = "throttle.software_power_cap";

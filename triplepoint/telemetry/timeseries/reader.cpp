@@ -620,9 +620,9 @@ class FileReader {
   Result<void> read_answers() {
     if (answers_.empty() && has_empty_answer_)
       return error(
-          fmt::format("{}: the query's answer holds no series; mend its selector or its "
-                      "time",
-                      name_));
+          "{}: the query's answer holds no series; mend its selector or its "
+          "time",
+          name_);
     std::vector<Answer> answers;
     for (const Json& series : answers_)
       add_answer(series, answers);
@@ -747,16 +747,16 @@ Result<run::Run> read_time_series(const Path& source, const TimeSeriesOptions& o
   const std::vector<Path> files = files_of(source);
   if (files.empty())
     return error(
-        fmt::format("{}: holds no .csv or .json file, in which samplers write readings; "
-                    "name a file, or another folder",
-                    source.string()));
+        "{}: holds no .csv or .json file, in which samplers write readings; "
+        "name a file, or another folder",
+        source.string());
   for (const Path& path : files) {
     std::string fault;
     const std::string text = TPT_TRY(text_of(path, most_bytes, &fault));
     if (!fault.empty()) collector.note(fault + ": what was there is read");
     const Form form = form_of(text);
     if (const auto why = form == Form::none ? fault_of(text) : std::nullopt)
-      return error(fmt::format("{}: {}", path.string(), *why));
+      return error("{}: {}", path.string(), *why);
     if (form == Form::none)
       return error(
           "{}: no column of readings is known (temperature, power, clock, energy, utilization of "
