@@ -9,6 +9,7 @@
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/device_number.h"
 #include "triplepoint/run/throttle_reasons.h"
 
 #include "triplepoint/advise/gap_model.h"
@@ -38,14 +39,15 @@ Seconds cost_of(const Bottleneck& bottleneck, const run::Run& run) {
   return *bottleneck.waits / (steps * std::max<double>(1, run.timeline.num_ranks - 1));
 }
 
-GapPart part_of(const Bottleneck& bottleneck, Seconds cost) {
+GapPart part_of(const Bottleneck& bottleneck, const run::Run& run, Seconds cost) {
   const bool of_ranks = bottleneck.of == Bottleneck::Of::rank;
-  return {.cause = std::string(answers::name_of(bottleneck.cause)),
-          .what = without_stop(metrics::bottleneck_sentence(bottleneck, {})),
-          .seen_in = of_ranks ? "traces" : "recording",
-          .cost = cost,
-          .at_most = bottleneck.at_most,
-          .advice = without_stop(metrics::bottleneck_advice(bottleneck))};
+  return {
+      .cause = std::string(answers::name_of(bottleneck.cause)),
+      .what = without_stop(metrics::bottleneck_sentence(bottleneck, {}, run::device_numbers(run))),
+      .seen_in = of_ranks ? "traces" : "recording",
+      .cost = cost,
+      .at_most = bottleneck.at_most,
+      .advice = without_stop(metrics::bottleneck_advice(bottleneck))};
 }
 
 bool is_of_clock(const Bottleneck& one) {
@@ -97,7 +99,7 @@ ClockCause slow_devices(const run::Run& run, const Metrics& seen) {
   for (size_t i = 0; i < all.size(); ++i) {
     const auto& [cost, one] = all[i];
     const Seconds next = i + 1 < all.size() ? all[i + 1].first : Seconds();
-    if (cost > next) cause.parts.push_back(part_of(*one, cost - next));
+    if (cost > next) cause.parts.push_back(part_of(*one, run, cost - next));
     if (cost > next && i > 0 && !cause.parts.back().advice.empty()) {
       std::string& advice = cause.parts.back().advice;
       advice.front() = lower_case(advice.front());
@@ -159,7 +161,8 @@ std::optional<double> hotter_than_predicted(const Metrics& seen, const Metrics& 
 }
 
 /// One GPU needs more power than the middle one for the same clock, by more than boards differ.
-std::optional<ClockCause> spread_of_boards(const Metrics& seen, const Metrics& plain) {
+std::optional<ClockCause> spread_of_boards(const run::Run& run, const Metrics& seen,
+                                           const Metrics& plain) {
   const std::vector<double>&clocks = seen.sm_clock_per_gpu_mhz, &usual = plain.sm_clock_per_gpu_mhz;
   const auto known = [](double clock) { return clock > 0; };
   if (clocks.size() < 4 || usual.size() < 4 || !std::ranges::all_of(clocks, known))
@@ -168,11 +171,12 @@ std::optional<ClockCause> spread_of_boards(const Metrics& seen, const Metrics& p
   const auto slowest = std::ranges::min_element(clocks) - clocks.begin();
   const double clock = clocks[as_size(slowest)];
   if (!(clock < (slowest_usual - least_clock_loss) * middle)) return std::nullopt;
+  const std::string name = run::device_number(run, as_size(slowest));
   GapPart part{
       .cause = "board",
       .what = fmt::format(
           "boards differ more than usual: GPU {} reaches {:.0f} MHz, the median GPU {:.0f} MHz",
-          slowest, clock, middle),
+          name, clock, middle),
       .seen_in = "recording",
       .cost = (slowest_usual * middle / clock - 1) * computing_of(plain),
       .at_most = true,
@@ -182,7 +186,7 @@ std::optional<ClockCause> spread_of_boards(const Metrics& seen, const Metrics& p
     part.what = fmt::format(
         "GPU {} is {:.0f} K hotter than predicted ({:.0f} °C) and reaches {:.0f} MHz, the median "
         "GPU {:.0f} MHz",
-        slowest, *hotter, seen.temperature_per_gpu_c[as_size(slowest)], clock, middle);
+        name, *hotter, seen.temperature_per_gpu_c[as_size(slowest)], clock, middle);
     part.advice = "compare inlet temperature, air and coolant with what was predicted";
   }
   return ClockCause{{std::move(part)}, {{as_size(slowest), true}}};
@@ -229,7 +233,7 @@ void name_core_wait(const run::Run& run, const Bottleneck& late, GapPart& part) 
 std::vector<GapPart> parts_of_others(const run::Run& run, const Metrics& seen) {
   std::vector<GapPart> parts;
   for (const auto& [cost, one] : slow_ones(run, seen, false)) {
-    parts.push_back(part_of(*one, cost));
+    parts.push_back(part_of(*one, run, cost));
     name_core_wait(run, *one, parts.back());
   }
   return parts;
@@ -248,7 +252,7 @@ std::vector<ClockCause> clock_causes(const run::Run& run, const Metrics& seen,
   if (predicted == nullptr) return causes;
   auto all = clocks_of_all(seen, *predicted, others);
   // A tighter limit also spreads the clocks of boards.
-  if (!all && causes.empty()) all = spread_of_boards(seen, *predicted);
+  if (!all && causes.empty()) all = spread_of_boards(run, seen, *predicted);
   if (all) causes.push_back(*std::move(all));
   return causes;
 }
