@@ -119,8 +119,8 @@ std::optional<std::string> written_out(std::string_view text, WrittenForm form) 
 std::optional<std::vector<int64_t>> read_pipeline_layout(std::string_view text) {
   const auto layout = written_out(text, WrittenForm::letters);
   if (!layout || layout->empty()) return std::nullopt;
-  return mapped(split(*layout, '|'),
-                [](const std::string& stage) { return std::ranges::count(stage, 't'); });
+  return mapped<int64_t>(split(*layout, '|'),
+                         [](const std::string& stage) { return std::ranges::count(stage, 't'); });
 }
 
 std::string write_pipeline_layout(const std::vector<int64_t>& layers) {
