@@ -290,7 +290,8 @@ double offloaded_layer_bytes(const LayerContext& context, LayerKind kind) {
 double chunk_offloaded_bytes(const LayerContext& context, const ChunkLayers& chunk) {
   double bytes = 0;
   for (const LayerKind kind : all_layer_kinds)
-    bytes += real(chunk.count[kind]) * offloaded_layer_bytes(context, kind);
+    if (chunk.count[kind] > 0)
+      bytes += real(chunk.count[kind]) * offloaded_layer_bytes(context, kind);
   return bytes;
 }
 
