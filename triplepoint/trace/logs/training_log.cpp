@@ -349,11 +349,11 @@ class LogReader {
       if (!step.at) continue;
       if (before == nullptr || before->execution != step.execution) first = before = nullptr;
       *step.at = *step.at + shift;
-      if (before != nullptr && *step.at<*before->at&& * before->at - *step.at> most_between_ranks) {
+      const Seconds back = before == nullptr ? Seconds() : *before->at - *step.at;
+      if (back > most_between_ranks) {
         const Seconds usual =
             before == first ? Seconds()
                             : (*before->at - *first->at) / as_real(before->step - first->step);
-        const Seconds back = *before->at - *step.at;
         const Seconds passed = as_real(step.step - before->step) * step.time.value_or(usual);
         log_.set_back = std::max(log_.set_back, back + passed);
         shift += back + passed;
@@ -595,8 +595,11 @@ bool looks_like_training_log(std::string_view head) {
 
 namespace {
 
-/// Steps of one batch: the longest stretch, where it changes now and then. Returns a note of that.
+/// Steps of one batch: the longest stretch, where it changes now and then. Returns a note of that;
+/// nothing where all stay, as they do where a line does not tell its batch.
 std::optional<std::string> keep_one_batch(TrainingLog& log) {
+  const auto knows_batch = [](const LoggedStep& step) { return step.samples.has_value(); };
+  if (!std::ranges::all_of(log.steps, knows_batch)) return std::nullopt;
   std::vector<std::span<LoggedStep>> stretches;
   for (LoggedStep& step : log.steps) {
     const bool goes_on = !stretches.empty() && stretches.back().back().samples == step.samples;
@@ -608,12 +611,11 @@ std::optional<std::string> keep_one_batch(TrainingLog& log) {
   const auto longest = *std::max_element(  // of several the last
       stretches.rbegin(), stretches.rend(),
       [](const auto& a, const auto& b) { return a.size() < b.size(); });
-  const auto batch_of = [](const LoggedStep& step) { return step.samples.value_or(0); };
   std::string note = fmt::format(
       "the batch changes from {} to {} samples{}: only steps {} to {} are looked at, of {} samples",
-      batch_of(log.steps.front()), batch_of(log.steps.back()),
+      *log.steps.front().samples, *log.steps.back().samples,
       stretches.size() > 2 ? fmt::format(" in {} stages", stretches.size()) : "",
-      longest.front().step, longest.back().step, batch_of(longest.front()));
+      longest.front().step, longest.back().step, *longest.front().samples);
   log.steps = std::vector<LoggedStep>(longest.begin(), longest.end());
   return note;
 }

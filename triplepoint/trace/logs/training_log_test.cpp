@@ -372,6 +372,19 @@ TEST_CASE("where the batch changes only the longest stretch of one batch is look
   CHECK(trace.skipped.notes[0].find("from 256 to 999 samples") != std::string::npos);
 }
 
+TEST_CASE("lines that do not tell their batch are no lines of another batch") {
+  std::string text;
+  for (int step = 1; step <= 50; ++step) {
+    std::string line = megatron_step(step, 1'000, false);
+    if (step < 20) line.replace(line.find("global batch size"), 17, "of something else");
+    text += line;
+  }
+  Input input = Input::of_text(text, "train.log");
+  const Trace trace = read_training_log(input, {}).value();
+  CHECK(trace.timeline.spans.size() == 50);
+  CHECK(trace.skipped.notes.empty());
+}
+
 TEST_CASE("a loop that ends its columns in bars tells its milliseconds") {
   const TrainingLog log = parsed(
       "step    1/18865 | loss 7.5 (+0.2z)| norm 2.2 | lr 1.2e-5 | 310.21 ms | 51.3% bf16 MFU |\n"
