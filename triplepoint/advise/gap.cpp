@@ -260,7 +260,8 @@ class Explainer {
   }
 
   void explain_by_bounds() {
-    for (ClockCause& cause : clock_causes(run_, seen_, gap_.predicted ? &plain_ : nullptr)) {
+    for (ClockCause& cause :
+         clock_causes(run_, seen_, gap_.predicted ? &plain_ : nullptr, gap_.against_recording)) {
       found_devices_ = true;
       take_bounds(cause);
     }
@@ -362,7 +363,7 @@ class Explainer {
   /// Those that can be simulated.
   std::vector<ClockCause> name_clocks(const spec::Job& job) {
     std::vector<ClockCause> named;
-    for (ClockCause& cause : clock_causes(run_, seen_, &plain_)) {
+    for (ClockCause& cause : clock_causes(run_, seen_, &plain_, gap_.against_recording)) {
       found_devices_ = true;
       if (auto change = change_of(cause, run_, seen_, job)) {
         named_.push_back({*std::move(change), cause.parts});
@@ -424,7 +425,8 @@ class Explainer {
 
   void take_one_factor(const Metrics& before, const Metrics& after) {
     if (is_as_other_run()) return;
-    auto part = part_of_one_factor(excesses(before, after), gap_.against_recording);
+    const bool knows_clocks = seen_.sm_clock_mean_mhz && plain_.sm_clock_mean_mhz;
+    auto part = part_of_one_factor(excesses(before, after), gap_.against_recording, knows_clocks);
     has_one_factor_ = part.has_value();
     if (part) take(*std::move(part));
   }
@@ -439,7 +441,8 @@ class Explainer {
   }
 
   GapPart part_of_excess(const Excess& one, const Metrics& before, const Metrics& after) const {
-    GapPart part = part_of(one, named_.empty() ? "" : " with what is named above");
+    GapPart part = part_of(one, fmt::format("{}{}", whose(gap_.against_recording),
+                                            named_.empty() ? "" : " with what is named above"));
     if (!one.is_idle) return part;
     const auto bubble = [](const Metrics& of) { return of.parts->bubble; };
     if (has_stages() &&

@@ -26,6 +26,10 @@ using run::Bottleneck;
 
 constexpr double least_clock_loss = 0.02;  // of the predicted clock
 
+const char* source_of(bool against_recording) {
+  return against_recording ? "those of the other recording" : "what was predicted";
+}
+
 std::string without_stop(std::string text) {
   if (text.ends_with('.')) text.pop_back();
   return text;
@@ -121,7 +125,7 @@ Seconds computing_of(const Metrics& plain) {
 
 /// All GPUs but the slow ones run below the predicted clock: a limit, heat or a lock of all.
 std::optional<ClockCause> clocks_of_all(const Metrics& seen, const Metrics& plain,
-                                        const std::vector<size_t>& others) {
+                                        const std::vector<size_t>& others, bool against_recording) {
   if (others.empty() || !plain.sm_clock_mean_mhz) return std::nullopt;
   std::vector<double> clocks;
   for (const size_t d : others)
@@ -132,19 +136,19 @@ std::optional<ClockCause> clocks_of_all(const Metrics& seen, const Metrics& plai
   double longest = 0.05;  // of time
   for (const auto& [reason, share] : seen.throttle)
     if (share > longest) longest = share, why = reason;
-  std::string what =
-      fmt::format("GPUs run at {:.0f} MHz (median), predicted are {:.0f} MHz", middle, usual);
+  std::string what = fmt::format("GPUs run at {:.0f} MHz (median), {} are {:.0f} MHz", middle,
+                                 whose(against_recording), usual);
   const bool of_power = run::is_power_reason(why);
   std::ranges::replace(why, '_', ' ');
   if (!why.empty()) what += fmt::format(" ({}, {} of the time)", why, percent(longest));
-  GapPart part{.cause = "clocks",
-               .what = std::move(what),
-               .seen_in = "recording",
-               .cost = (usual / middle - 1) * computing_of(plain),
-               .at_most = true,
-               .advice =
-                   "compare power limit, inlet temperature and clock locks with what was "
-                   "predicted"};
+  GapPart part{
+      .cause = "clocks",
+      .what = std::move(what),
+      .seen_in = "recording",
+      .cost = (usual / middle - 1) * computing_of(plain),
+      .at_most = true,
+      .advice = fmt::format("compare power limit, inlet temperature and clock locks with {}",
+                            source_of(against_recording))};
   ClockCause cause{{std::move(part)}, {}};
   for (const size_t d : others)
     cause.held.push_back({d, of_power});
@@ -152,7 +156,7 @@ std::optional<ClockCause> clocks_of_all(const Metrics& seen, const Metrics& plai
 }
 
 /// By how much a die is, where that is enough to lower its clock.
-std::optional<double> hotter_than_predicted(const Metrics& seen, const Metrics& plain, size_t gpu) {
+std::optional<double> hotter_than_usual(const Metrics& seen, const Metrics& plain, size_t gpu) {
   constexpr double enough_k = 5;
   const std::vector<double>&dies = seen.temperature_per_gpu_c, &usual = plain.temperature_per_gpu_c;
   if (gpu >= dies.size() || gpu >= usual.size() || !(dies[gpu] - usual[gpu] > enough_k))
@@ -162,7 +166,7 @@ std::optional<double> hotter_than_predicted(const Metrics& seen, const Metrics& 
 
 /// One GPU needs more power than the middle one for the same clock, by more than boards differ.
 std::optional<ClockCause> spread_of_boards(const run::Run& run, const Metrics& seen,
-                                           const Metrics& plain) {
+                                           const Metrics& plain, bool against_recording) {
   const std::vector<double>&clocks = seen.sm_clock_per_gpu_mhz, &usual = plain.sm_clock_per_gpu_mhz;
   const auto known = [](double clock) { return clock > 0; };
   if (clocks.size() < 4 || usual.size() < 4 || !std::ranges::all_of(clocks, known))
@@ -181,13 +185,15 @@ std::optional<ClockCause> spread_of_boards(const run::Run& run, const Metrics& s
       .cost = (slowest_usual * middle / clock - 1) * computing_of(plain),
       .at_most = true,
       .advice = "give hungry boards less work (triplepoint place), or exchange them"};
-  if (const auto hotter = hotter_than_predicted(seen, plain, as_size(slowest))) {
+  if (const auto hotter = hotter_than_usual(seen, plain, as_size(slowest))) {
     part.cause = "heat";
     part.what = fmt::format(
-        "GPU {} is {:.0f} K hotter than predicted ({:.0f} °C) and reaches {:.0f} MHz, the median "
-        "GPU {:.0f} MHz",
-        name, *hotter, seen.temperature_per_gpu_c[as_size(slowest)], clock, middle);
-    part.advice = "compare inlet temperature, air and coolant with what was predicted";
+        "GPU {} is {:.0f} K hotter than {} ({:.0f} °C) and reaches {:.0f} MHz, the median GPU "
+        "{:.0f} MHz",
+        name, *hotter, against_recording ? "in the other recording" : "predicted",
+        seen.temperature_per_gpu_c[as_size(slowest)], clock, middle);
+    part.advice = fmt::format("compare inlet temperature, air and coolant with {}",
+                              source_of(against_recording));
   }
   return ClockCause{{std::move(part)}, {{as_size(slowest), true}}};
 }
@@ -240,7 +246,7 @@ std::vector<GapPart> parts_of_others(const run::Run& run, const Metrics& seen) {
 }
 
 std::vector<ClockCause> clock_causes(const run::Run& run, const Metrics& seen,
-                                     const Metrics* predicted) {
+                                     const Metrics* predicted, bool against_recording) {
   std::vector<ClockCause> causes;
   ClockCause slow = slow_devices(run, seen);
   std::vector<size_t> others;
@@ -250,9 +256,9 @@ std::vector<ClockCause> clock_causes(const run::Run& run, const Metrics& seen,
       others.push_back(d);
   if (!slow.parts.empty()) causes.push_back(std::move(slow));
   if (predicted == nullptr) return causes;
-  auto all = clocks_of_all(seen, *predicted, others);
+  auto all = clocks_of_all(seen, *predicted, others, against_recording);
   // A tighter limit also spreads the clocks of boards.
-  if (!all && causes.empty()) all = spread_of_boards(run, seen, *predicted);
+  if (!all && causes.empty()) all = spread_of_boards(run, seen, *predicted, against_recording);
   if (all) causes.push_back(*std::move(all));
   return causes;
 }

@@ -112,8 +112,11 @@ std::vector<Excess> excesses_of(const metrics::StepParts& seen, const metrics::S
                                 const Explained&);
 /// What takes longer in one proportion, each within a third of the factor, has one part: none of
 /// it is a cause itself. Nothing where that is not so, or one thing is all that a step consists of.
-std::optional<GapPart> part_of_one_factor(const std::vector<Excess>&, bool against_recording);
-GapPart part_of(const Excess&, std::string_view with_what);
+/// `knows_clocks`: of both, so that none of it is a clock's.
+std::optional<GapPart> part_of_one_factor(const std::vector<Excess>&, bool against_recording,
+                                          bool knows_clocks);
+/// `expected`: "predicted", or whose else the usual time is.
+GapPart part_of(const Excess&, std::string_view expected);
 
 // ---- gap_clocks.cpp
 
@@ -132,7 +135,7 @@ std::vector<GapPart> parts_of_others(const run::Run&, const metrics::Metrics& se
 /// Slow GPUs of a recording; against a prediction also all the others, if they run below the
 /// predicted clock, or boards that differ more than predicted.
 std::vector<ClockCause> clock_causes(const run::Run&, const metrics::Metrics& seen,
-                                     const metrics::Metrics* predicted);
+                                     const metrics::Metrics* predicted, bool against_recording);
 
 /// Holds these devices at their recorded clocks: by power limits at which the job, as simulated,
 /// has these mean clocks, or by locks. Nothing where the job's GPU has no clocks.

@@ -26,6 +26,11 @@ struct GapPart {
 /// Of idle time whose cause the traces do not tell.
 inline constexpr std::string_view unknown_cause = "idle";
 
+/// Whose the numbers are that a run is compared with: before "are 1,850 MHz".
+inline constexpr std::string_view whose(bool against_recording) {
+  return against_recording ? "the other recording's" : "predicted";
+}
+
 /// "2.31 s", "4.04 ms".
 std::string time_of(Seconds);
 

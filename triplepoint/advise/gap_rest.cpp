@@ -56,7 +56,8 @@ std::vector<Excess> excesses_of(const StepParts& seen, const StepParts& plain,
   return all;
 }
 
-std::optional<GapPart> part_of_one_factor(const std::vector<Excess>& all, bool against_recording) {
+std::optional<GapPart> part_of_one_factor(const std::vector<Excess>& all, bool against_recording,
+                                          bool knows_clocks) {
   constexpr double most_apart = 1.0 / 3, large = 0.05;
   Seconds usual, excess;
   for (const Excess& one : all) {
@@ -78,9 +79,9 @@ std::optional<GapPart> part_of_one_factor(const std::vector<Excess>& all, bool a
   if (shares.size() < 2) return std::nullopt;
   return GapPart{
       .cause = "everything",
-      .what = fmt::format("everything takes {} longer ({}), as at a lower clock or on a slower "
-                          "machine{}",
+      .what = fmt::format("everything takes {} longer ({}), as {}on a slower machine{}",
                           percent(factor), fmt::join(shares, ", "),
+                          knows_clocks ? "" : "at a lower clock or ",
                           against_recording ? "" : ", or the prediction is off"),
       .seen_in = "traces",
       .cost = excess,
@@ -90,10 +91,10 @@ std::optional<GapPart> part_of_one_factor(const std::vector<Excess>& all, bool a
                       "(triplepoint calibrate)"};
 }
 
-GapPart part_of(const Excess& one, std::string_view with_what) {
+GapPart part_of(const Excess& one, std::string_view expected) {
   const PartWords& words = part_words[one.part];
   return {.cause = words.cause,
-          .what = fmt::format("{}: {}, predicted{} are {}", words.what, time_of(one.own), with_what,
+          .what = fmt::format("{}: {}, {} are {}", words.what, time_of(one.own), expected,
                               time_of(one.usual)),
           .seen_in = "traces",
           .cost = one.excess,

@@ -719,21 +719,28 @@ TEST_CASE("single long steps of less than a hundredth of the training are not to
 }
 
 TEST_CASE("what takes longer in one proportion has one part") {
-  constexpr Sources traces_only{.recording = false, .traces = true};
-  const run::Run fair = recorded(dense_job(), 1, traces_only);
-  run::Run slow = recorded(dense_job(), 2, traces_only);
-  for (run::Span& span : slow.timeline.spans) {
-    span.begin = Instant() + 1.2 * (span.begin - Instant());
-    span.end = Instant() + 1.2 * (span.end - Instant());
-  }
-  const Seconds more = 0.2 * (slow.steps[0].end - slow.steps[0].begin);
-  lengthen(slow, [&](size_t) { return more; });
-  for (const run::Run* against : {&fair, &prediction_of(dense_job())}) {
-    const Gap gap = gap_of(slow, against);
-    REQUIRE(gap.parts.size() == 1);
-    CHECK(gap.parts[0].cause == "everything");
-    CHECK(gap.parts[0].what.find("takes 20 % longer") != std::string::npos);
-    CHECK(gap.parts[0].cost / (gap.measured - gap.base) == Approx(1).epsilon(0.05));
+  const auto has = [](const GapPart& part, const char* words) {
+    return part.what.find(words) != std::string::npos;
+  };
+  for (const bool knows_clocks : {false, true}) {
+    const Sources sources{.recording = knows_clocks, .traces = true};
+    const run::Run fair = recorded(dense_job(), 1, sources);
+    run::Run slow = recorded(dense_job(), 1, sources);
+    for (run::Span& span : slow.timeline.spans) {
+      span.begin = Instant() + 1.2 * (span.begin - Instant());
+      span.end = Instant() + 1.2 * (span.end - Instant());
+    }
+    const Seconds more = 0.2 * (slow.steps[0].end - slow.steps[0].begin);
+    lengthen(slow, [&](size_t) { return more; });
+    for (const run::Run* against : {&fair, &prediction_of(dense_job())}) {
+      const Gap gap = gap_of(slow, against);
+      REQUIRE(gap.parts.size() == 1);
+      CHECK(gap.parts[0].cause == "everything");
+      CHECK(has(gap.parts[0], "takes 20 % longer"));
+      CHECK(has(gap.parts[0], "lower clock") != knows_clocks);
+      CHECK(has(gap.parts[0], "prediction") == (against != &fair));
+      CHECK(gap.parts[0].cost / (gap.measured - gap.base) == Approx(1).epsilon(0.05));
+    }
   }
 }
 
