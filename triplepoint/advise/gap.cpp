@@ -155,7 +155,10 @@ class Explainer {
                            run_.manifest.origin != run::Origin::simulated &&
                            !metrics::knows_collectives_only(timeline);
     if (!is_traced) return;
-    metrics::TraceSteps steps = metrics::consecutive_steps(metrics::find_steps(timeline));
+    metrics::TraceSteps steps = metrics::find_steps(timeline);
+    steps_left_out_ = steps.steps.size();
+    steps = metrics::consecutive_steps(std::move(steps));
+    steps_left_out_ -= steps.steps.size();
     int64_t shown = 1;
     if (run_.manifest.origin != run::Origin::imported && !run_.steps.empty() &&
         steps.source != metrics::StepSource::annotations) {  // the recording knows steps
@@ -497,6 +500,11 @@ class Explainer {
     if (!seen_.parts)
       untold("communication, late hosts and who waits for whom: there are no traces of kernels");
     if (gap_.history.steps < 20) untold("drift, periods and tails: fewer than 20 steps are known");
+    if (steps_left_out_ > 0)
+      gap_.untold.push_back(
+          fmt::format("{} more marked steps, whose numbers do not follow on those that are looked "
+                      "at",
+                      steps_left_out_));
     if (gap_.is_whole_trace)
       untold("how long a step is: the traces mark none, and their kernels do not repeat");
     if (std::ranges::any_of(gap_.parts, [](const auto& part) { return part.cause == "host"; }))
@@ -515,6 +523,7 @@ class Explainer {
   Seconds left_;  // of the ordinary step, not explained yet
   Explained explained_;
   std::vector<Named> named_;
+  size_t steps_left_out_ = 0;  // of traces
   bool found_devices_ = false, has_one_factor_ = false;
 };
 

@@ -191,10 +191,11 @@ std::vector<GapPart> parts_of_idle(const std::vector<metrics::MeanStep>& ranks,
     outside += as_real(rank.outside) / as_real(ranks.size());
   parts.push_back(
       {.cause = "outside_steps",
-       .what = "kernels that belong to no marked step run between the steps (evaluation, copies)",
+       .what = "kernels or copies that belong to no step run between the steps",
        .seen_in = "traces",
        .cost = outside * unit::ns,
-       .advice = "run them less often, or mark them as steps if they are"});
+       .advice = "see what they are (triplepoint trace breakdown), run them less often, or mark "
+                 "them as steps if they are"});
   return parts;
 }
 

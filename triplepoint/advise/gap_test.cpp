@@ -718,6 +718,28 @@ TEST_CASE("single long steps of less than a hundredth of the training are not to
   CHECK(parts_of(1.5 * 0.01 * recorded_steps) == 1);
 }
 
+TEST_CASE("steps behind a break in the numbers are left out, and that is told") {
+  run::Run run;
+  run.manifest.origin = run::Origin::imported;
+  run.timeline.num_ranks = 1;
+  const int32_t gemm = run.timeline.intern({.name = "gemm", .kind = run::SpanKind::compute});
+  Instant time;
+  for (const int number : {4, 5, 6, 105}) {
+    const int32_t mark = run.timeline.intern({.name = fmt::format("ProfilerStep#{}", number),
+                                              .kind = run::SpanKind::step,
+                                              .stream = run::Stream::host});
+    run.timeline.spans.push_back({time, time + 1 * unit::s, mark});
+    run.timeline.spans.push_back({time, time + 0.9 * unit::s, gemm});
+    time = time + (number == 6 ? 100 : 1) * unit::s;
+  }
+  run::sort(run.timeline);
+  run.steps = steps_of_traces(run.timeline);
+  const Gap gap = gap_of(run, nullptr);
+  CHECK(gap.measured / unit::s == Approx(1).epsilon(0.05));
+  CHECK(std::ranges::any_of(
+      gap.untold, [](const std::string& text) { return text.starts_with("1 more marked steps"); }));
+}
+
 TEST_CASE("what takes longer in one proportion has one part") {
   const auto has = [](const GapPart& part, const char* words) {
     return part.what.find(words) != std::string::npos;

@@ -434,14 +434,14 @@ std::optional<std::string> other_program(const KeyTable& table, const std::strin
 std::optional<std::string> launch_without_sizes(const ShellCommand& command, const Settings& s) {
   const std::size_t first = command.first_argument();
   if (first == 0 || s.is_by_flags("num-layers")) return std::nullopt;
+  constexpr std::array<std::string_view, 4> sizes{"--num-layers", "--hidden-size",
+                                                  "--num-attention-heads", "--micro-batch-size"};
   std::string instead = "give the model by --model (a config.json) and its plan by flags";
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const std::string& word = command.words[i].text;
     std::string name = word.substr(0, word.find('='));
     std::ranges::replace(name, '_', '-');
-    if (contains(" --num-layers --hidden-size --num-attention-heads --micro-batch-size ",
-                 fmt::format(" {} ", name)))
-      return std::nullopt;
+    if (holds(sizes, name)) return std::nullopt;
     const bool file = word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
     if (file && i > 0 && (is_option(word) || is_option(command.words[i - 1].text)))
       instead = fmt::format("import {} in its place, with --model (a config.json)",

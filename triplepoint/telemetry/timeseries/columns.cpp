@@ -391,7 +391,8 @@ std::optional<double> number_in(std::string_view cell, const Column& column, boo
 
 namespace {
 
-/// What no GPU or package takes; modules of several with a CPU take more.
+/// What no GPU or package takes, 1.8 times the largest of data/gpus (1,400 W: GB300, MI355X);
+/// modules of several with a CPU take more.
 double most_watts(const Column& column) {
   return column.scope == Scope::module ? 5000 : 2500;
 }

@@ -501,10 +501,10 @@ class FileReader {
   /// Labels of a scrape or of what ran: one GPU has them in several values.
   static bool is_of_scrape(std::string_view label) {
     if (label.starts_with("exported_")) label.remove_prefix(9);
-    constexpr std::string_view words =
-        " job instance endpoint service namespace container pod uid monitor receive ";
-    return contains(label, "replica") || label.starts_with("prometheus") ||
-           contains(words, fmt::format(" {} ", label));
+    constexpr std::array<std::string_view, 10> words{
+        "job",       "instance", "endpoint", "service", "namespace",
+        "container", "pod",      "uid",      "monitor", "receive"};
+    return contains(label, "replica") || label.starts_with("prometheus") || holds(words, label);
   }
 
   static bool is_of_instance(std::string_view label, std::string_view value) {
@@ -601,9 +601,8 @@ class FileReader {
       std::ranges::remove_copy_if(labels, std::inserter(apart_, apart_.end()), is_of_scrape);
     if (apart_.size() > before) return true;
     return error(
-        "{}: two series of {} tell other values of GPU {} of node \"{}\" at the same "
-        "times ({}); choose "
-        "one in the query, or keep the label of the node in it",
+        "{}: two series of {} tell other values of GPU {} of node \"{}\" at the same times ({}); "
+        "choose one in the query, or keep the label of the node in it",
         name_, a.metric, a.gpu, a.host,
         labels.empty() ? "no label differs"
                        : fmt::format("they differ in {}", fmt::join(labels, ", ")));
