@@ -39,7 +39,7 @@ auto numbered(Count count, Of&& of) {
 
 /// The elements that are as asked, in their order.
 template <class List, class Is>
-auto kept(List&& list, Is&& is) {
+auto filtered(List&& list, Is&& is) {
   std::vector<MadeOf<List, std::identity>> all;
   for (auto&& each : list)
     if (std::invoke(is, each)) all.push_back(each);

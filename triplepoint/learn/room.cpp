@@ -164,7 +164,7 @@ spec::Job in_room(spec::Job job, const Room& room) {
 }
 
 std::optional<Room> learn_room(const RoomPriors& priors, const std::vector<HeatRun>& all) {
-  const std::vector<HeatRun> runs = kept(all, [&](const HeatRun& run) {
+  const std::vector<HeatRun> runs = filtered(all, [&](const HeatRun& run) {
     return has_slots(run.job) && !run.devices.empty() &&
            run.job.cluster.name == all.front().job.cluster.name;
   });

@@ -52,7 +52,7 @@ const std::vector<TableKind> all_kinds = {
 
 /// Rows without a name are called by their line, without a family by the table's name.
 std::vector<std::string_view> missing_columns(const CsvTable& table, const TableKind& kind) {
-  return kept(kind.columns, [&](const std::string_view column) {
+  return filtered(kind.columns, [&](const std::string_view column) {
     return !table.column(column) && column != "family" && column != "row_id";
   });
 }

@@ -169,7 +169,7 @@ class HangFinder {
     for (const auto& [rank, others] : waits_for_)
       waited_for.insert(others.begin(), others.end());
     const std::vector<int32_t> last =
-        kept(waited_for, [&](const int32_t rank) { return !waits_for_.contains(rank); });
+        filtered(waited_for, [&](const int32_t rank) { return !waits_for_.contains(rank); });
     return last.empty() ? std::vector<int32_t>(waited_for.begin(), waited_for.end()) : last;
   }
 

@@ -349,7 +349,7 @@ TEST_CASE("layers that follow the cold are found, with what they gain and what t
   Study study = sample_study();
   CHECK(!any_says(find_findings(study), "Uneven layers help"));
   // The first and the last row that ran, again with cold slots first: one gains, one loses.
-  std::vector<StudyRow> placed = kept(study.rows, &StudyRow::metrics);
+  std::vector<StudyRow> placed = filtered(study.rows, &StudyRow::metrics);
   placed = {placed.front(), placed.back()};
   *placed.back().metrics->bubble_fraction += 0.05;
   for (StudyRow& row : placed) {

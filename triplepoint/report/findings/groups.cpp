@@ -80,7 +80,7 @@ void sort_rows(std::vector<const StudyRow*>& rows) {
 }  // namespace
 
 std::vector<const StudyRow*> Group::that_ran() const {
-  return kept(rows, [](const StudyRow* row) { return row->metrics; });
+  return filtered(rows, [](const StudyRow* row) { return row->metrics; });
 }
 
 std::string identifier(std::string_view text) {
