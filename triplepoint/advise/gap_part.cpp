@@ -33,6 +33,10 @@ PatternWords words_of_levels(const StepPattern& pattern) {
     levels += fmt::format("{}{} from {:.0f} s on", levels.empty() ? "" : ", ", time_of(level.time),
                           level.begin / unit::s);
   if (shown < count) levels += fmt::format(", {} more", count - shown);
+  if (pattern.after_pauses)
+    return {"relaunch", "steps take another time since the training stood still (" + levels + ")",
+            "compare what began again then: nodes, settings, software, data",
+            "other nodes, another launch, or a GPU that is slow since then"};
   if (pattern.kind == StepPattern::Kind::spell)
     return {
         "spell", "steps were slower for a while and recovered without a pause (" + levels + ")",
@@ -59,6 +63,12 @@ PatternWords words_of(const StepPattern& pattern, Seconds base) {
                   : fmt::format("the first {} steps take {} longer each", pattern.count, each),
               "nothing, if the training is long: compilation, allocation and connections", ""};
     case Kind::drift:
+      if (pattern.time_constant == Seconds())
+        return {"trend",
+                fmt::format("steps get longer all along, by {} in the end: no mere warming",
+                            percent(pattern.amplitude)),
+                "look at what grows: sequences, memory in use, what is logged, the load of others",
+                "clocks stay; work, memory or waiting grow"};
       return {"warm_up",
               fmt::format("steps get {} slower with a time constant of {:.0f} s{}",
                           percent(pattern.amplitude), pattern.time_constant / unit::s,

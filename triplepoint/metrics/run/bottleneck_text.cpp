@@ -11,6 +11,7 @@
 #include "triplepoint/run/device_number.h"
 
 #include "triplepoint/metrics/run/device_evidence.h"
+#include "triplepoint/metrics/trace/own_time.h"
 
 namespace triplepoint::metrics {
 namespace {
@@ -186,14 +187,15 @@ std::string taking_turns(const run::Run& run, const LateRanks& late) {
   if (share < least_share) return "";
   const auto last = [](const RankLateness& rank) { return rank.times_last > 0; };
   const auto most = std::ranges::max_element(late.ranks, {}, &RankLateness::caused);
+  const auto in_turn = std::ranges::count_if(late.ranks, last);
   return fmt::format(
       "No single rank is late beyond the noise, but waiting for the last to begin costs {} of the "
-      "ranks' time{}: {} ranks take turns, rank {} most, last into {} of {} collectives, for which "
+      "ranks' time{}: {}rank {}{} last into {} of {} collectives, for which "
       "the others waited {}. See the causes by collective.",
       percent(share),
       leaves_out ? " (first collectives aside, which profilers may have missed in part)" : "",
-      std::ranges::count_if(late.ranks, last), most->rank, most->times_last, most->collectives,
-      time_text(most->caused));
+      in_turn > 1 ? fmt::format("{} ranks take turns, ", in_turn) : "", most->rank,
+      in_turn > 1 ? " most," : " is", most->times_last, most->collectives, time_text(most->caused));
 }
 
 std::string nobody_is_late(const run::Run& run, const LateRanks& late) {
@@ -253,6 +255,10 @@ std::string bottleneck_advice(const Bottleneck& bottleneck) {
       return fmt::format("Check {} links (nvidia-smi nvlink -s, amd-smi xgmi), or leave {} out.",
                          its, many ? "these GPUs" : "the GPU");
     case Cause::host:
+      if (const Evidence* const call = find(bottleneck.evidence, Kind::host_call);
+          call != nullptr && host_call_kind(call->name) == HostCallKind::allocator)
+        return "Free memory, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: its "
+               "allocator gives memory back and asks for it again.";
       return "Look for other processes, the CPU's clock and the binding of ranks to cores.";
     case Cause::data_loader:
       return fmt::format("Give {} data loader more workers, or faster storage.", its);

@@ -293,6 +293,7 @@ class History {
 
   struct Drift {
     double time_constant = 0, base = 0, slope = 0, difference = 0;
+    bool is_steady = false;
     Values residuals;
   };
 
@@ -332,10 +333,14 @@ class History {
       if (!best || sum_of_squares(drift.residuals) < sum_of_squares(best->residuals))
         best = std::move(drift);
     }
+    // What grows all along does so steadily.
+    if (best->slope > most_drift * best->base) {
+      best = fit(3 * span, from);
+      best->is_steady = true;
+    }
     best->difference =
         difference_of(sum_of_squares(around_mean(ordinary_times(from))), best->residuals, 2);
-    const bool is_clear = best->slope > least_drift * best->base &&
-                          best->slope < most_drift * best->base &&
+    const bool is_clear = best->base > 0 && best->slope > least_drift * best->base &&
                           best->difference > clear_difference;
     return is_clear ? best : std::nullopt;
   }
@@ -432,8 +437,8 @@ class History {
       seconds += lines_[i].steps * drift.slope * last;
     }
     StepPattern& pattern = add(Kind::drift, seconds, probability_of(drift.difference));
-    pattern.amplitude = drift.slope / drift.base;
-    pattern.time_constant = drift.time_constant * unit::s;
+    pattern.amplitude = (drift.is_steady ? last : 1) * drift.slope / drift.base;
+    if (!drift.is_steady) pattern.time_constant = drift.time_constant * unit::s;
     size_t pause = 1;
     while (pause < ordinary_.size() && !is_behind_pause(pause))
       ++pause;
@@ -468,12 +473,12 @@ class History {
 
   void take(const Levels& found) {
     base_ = found.levels.front().time / unit::s;
-    bool gets_slower = true;
+    bool gets_slower = true, after_pauses = true;
     for (size_t l = 0; l < found.levels.size(); ++l) {
       base_ = std::min(base_, found.levels[l].time / unit::s);
-      if (l > 0 && found.levels[l].time < found.levels[l - 1].time &&
-          !follows_pause(found.ends[l - 1]))
-        gets_slower = false;
+      if (l == 0 || follows_pause(found.ends[l - 1])) continue;
+      after_pauses = false;
+      gets_slower &= found.levels[l].time >= found.levels[l - 1].time;
     }
     base_ = level_of_base(found);
     size_t level = 0;
@@ -488,6 +493,7 @@ class History {
     StepPattern& pattern =
         add(gets_slower ? Kind::slowdown : Kind::spell, seconds, probability_of(found.difference));
     pattern.amplitude = found.levels.back().time / unit::s / base_ - 1;
+    pattern.after_pauses = after_pauses;
     pattern.levels = found.levels;
     pattern.count = static_cast<int64_t>(found.levels.size());
   }
@@ -543,11 +549,12 @@ class History {
 
   double clear_excess() const { return std::max(outlier * scatter_, least_outlier * base_); }
 
+  /// Lines that are as their neighbours are no single ones, however far from the model.
   void find_tails() {
     const double least = clear_excess();
     double seconds = 0, count = 0;
     for (size_t i = 0; i < excess_.size(); ++i)
-      if (excess_[i] > least) {
+      if (excess_[i] > least && !std::ranges::binary_search(ordinary_, start_ + i)) {
         seconds += lines_[start_ + i].steps * excess_[i];
         ++count;
       }

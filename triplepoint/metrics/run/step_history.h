@@ -40,8 +40,8 @@ struct StepPattern {
   bool is_pause = false;      // periodic: the time lies between steps
   Seconds excess;             // start, periodic, tails, pauses: the mean of one
   double amplitude = 0;       // drift: of a warm step over a cold one, less 1; levels: of the last
-  Seconds time_constant;      // drift
-  bool after_pauses = false;  // drift: steps after pauses show it as well
+  Seconds time_constant;      // drift; 0: it grows steadily, which is no warming
+  bool after_pauses = false;  // drift: steps after pauses show it as well; levels: all begin there
   std::vector<StepLevel> levels = {};
 };
 

@@ -209,6 +209,30 @@ TEST_CASE("speed that comes back by itself is no heat") {
   }
 }
 
+TEST_CASE("faster or slower since a pause is told as that, and not as heat") {
+  for (const double other : {0.6, 1.6}) {
+    Training training(5);
+    const int half = training.steps() / 2;
+    const StepHistory history = step_history(
+        training.run([&](int i, double) { return i < half ? 0 : (other - 1) * training.step(); },
+                     [&](int i) { return i == half - 1 ? 600 : 0; }));
+    const StepPattern& levels = found(history, Kind::slowdown);
+    CHECK(levels.after_pauses);
+    CHECK(levels.levels.size() == 2);
+  }
+}
+
+TEST_CASE("steps that grow all along are a steady growth, and no single long steps") {
+  Training training(6);
+  const StepHistory history = step_history(
+      training.run([&](int i, double) { return 0.5 * training.step() * i / training.steps(); }));
+  const StepPattern& growth = found(history, Kind::drift);
+  CHECK(growth.time_constant == Seconds());
+  CHECK(growth.amplitude == Approx(0.5).epsilon(0.05));
+  CHECK(growth.cost / unit::s == Approx(0.25 * training.step()).epsilon(0.05));
+  CHECK(history.find(Kind::tails) == nullptr);
+}
+
 TEST_CASE("garbage collection every N steps and a checkpoint are two periods") {
   for (uint64_t seed = 0; seed < trials; ++seed) {
     CAPTURE(seed);

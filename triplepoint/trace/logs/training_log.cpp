@@ -5,7 +5,10 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <span>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -113,10 +116,16 @@ std::optional<int64_t> seconds_of_bar(std::string_view text) {
   return part < 0 ? std::nullopt : std::optional(seconds + part);
 }
 
-/// A progress bar (tqdm) of Hugging Face's Trainer or Lightning: " 10%|# | 10/100 [00:12<01:48,
-/// ...". Its time is the elapsed one, whose differences are the steps'.
-std::optional<LoggedStep> read_bar(std::string_view text) {
-  const size_t bracket = text.find(" [");
+/// A line of a progress bar (tqdm) of Hugging Face's Trainer or Lightning: " 10%|# | 10/100
+/// [00:12<01:48, ...". Its time is the elapsed one, whose differences are the steps'.
+struct BarLine {
+  LoggedStep step;
+  int64_t all = 0;    // steps of the bar
+  std::string words;  // before it, letters only: "epoch"
+};
+
+std::optional<BarLine> bar_of(std::string_view text) {
+  const size_t share = text.find("%|"), bracket = text.find(" [", std::min(share, text.size()));
   const size_t slash = text.rfind('/', bracket), end = text.find('<', bracket);
   if (bracket == std::string_view::npos || slash == std::string_view::npos ||
       end == std::string_view::npos)
@@ -129,11 +138,62 @@ std::optional<LoggedStep> read_bar(std::string_view text) {
   const auto elapsed = seconds_of_bar(text.substr(bracket + 2, end - bracket - 2));
   if (!step || !all || !elapsed || *step > *all || *all > 1'000'000'000) return std::nullopt;
   const auto epoch = integer_after(text, "Epoch");
-  LoggedStep logged{.step = *step + epoch.value_or(0) * *all};
+  BarLine line{.step = {.step = *step + epoch.value_or(0) * *all}, .all = *all};
   // Each epoch has its bar, which begins at 0 seconds.
-  if (!epoch || *epoch == 0) logged.at = Instant(*elapsed * 1'000'000'000);
-  return logged;
+  if (!epoch || *epoch == 0) line.step.at = Instant(*elapsed * 1'000'000'000);
+  const std::string_view before = text.substr(0, share);
+  for (const char c : before.substr(before.find_last_of(']') + 1))
+    if (is_letter(c)) line.words += lower_case(c);
+  return line;
 }
+
+std::optional<LoggedStep> read_bar(std::string_view text) {
+  const auto line = bar_of(text);
+  return line ? std::optional(line->step) : std::nullopt;
+}
+
+/// Progress bars, of which one is the training's: others load, map, evaluate, or count epochs.
+class Bars {
+ public:
+  void take(BarLine&& line) {
+    Bar& bar = bars_[{line.words, line.all}];
+    if (line.step.at) bar.longest = std::max(bar.longest, *line.step.at);
+    bar.steps.push_back(line.step);
+  }
+
+  /// Those that speak of a training, or of nothing, come before those with other words; then those
+  /// of more than a few steps; then the one that runs longest.
+  std::vector<LoggedStep> of_training() {
+    constexpr int64_t few = 20;
+    const Bar* best = nullptr;
+    std::tuple<bool, bool, Instant> most;
+    for (const auto& [key, bar] : bars_) {
+      const auto& [words, all] = key;
+      const auto speaks_of = [&](std::string_view some) {
+        return std::ranges::any_of(split(some, ' '), [&words = words](const std::string& one) {
+          return contains(words, one);
+        });
+      };
+      if (speaks_of("map loading tokeniz generating filter saving valid eval sanity predict fetch "
+                    "shard test processing packing"))
+        continue;
+      ++candidates_;
+      const std::tuple order(words.empty() || speaks_of("train epoch step iter loss"), all >= few,
+                             bar.longest);
+      if (best == nullptr || order > most) best = &bar, most = order;
+    }
+    return best == nullptr ? std::vector<LoggedStep>() : best->steps;
+  }
+  int64_t candidates() const { return candidates_; }
+
+ private:
+  struct Bar {
+    std::vector<LoggedStep> steps;
+    Instant longest;
+  };
+  std::map<std::pair<std::string, int64_t>, Bar> bars_;  // by words and number of steps
+  int64_t candidates_ = 0;
+};
 
 /// The end of a run of Hugging Face's Trainer, in one line or a line each: all steps, evaluation
 /// and saving included. "0:03:20.00" is a time, too.
@@ -253,6 +313,7 @@ constexpr Dialect tensorboard{"tensorboard", "", tensorboard_header, read_tensor
 
 constexpr std::string_view own_loop = "own loop";
 constexpr Dialect composer{"composer", "[batch=", "throughput/batches_per_sec", read_several_lines};
+constexpr Dialect progress_bar{"progress bar", "", "%|", read_bar};
 constexpr Dialect hugging_face{"hugging face", "", "train_steps_per_second", read_several_lines};
 constexpr std::array dialects = {
     Dialect{"megatron-lm", "iteration ", "elapsed time per iteration (ms)", read_megatron},
@@ -271,7 +332,7 @@ constexpr std::array dialects = {
     hugging_face,
     composer,
     Dialect{"lightning", "", "v_num=", read_bar},
-    Dialect{"progress bar", "", "%|", read_bar},
+    progress_bar,
     // Last: any text may hold such words.
     Dialect{own_loop, "step", "loss", read_own},
     Dialect{own_loop, "iter", "loss", read_own},
@@ -289,13 +350,17 @@ class LogReader {
     is_tensorboard_ = log_.steps.empty() && line.find(tensorboard_header) == 0;
     if (is_tensorboard_) return;
     if (contains(line, "train_runtime") || contains(line, "train_steps_per_second")) {
-      if (const auto end = end_.take(line); end && (log_.framework.empty() || is_hugging_face()))
-        keep(*end, hugging_face);
+      if (const auto end = end_.take(line)) ends_.push_back(*end);
       return;
     }
     if (const auto step = composer_.take(line)) return keep(*step, composer);
     for (const Dialect& dialect : dialects) {
       if (!contains(line, dialect.proof) || !contains(line, dialect.marker)) continue;
+      if (dialect.framework == progress_bar.framework) {
+        auto bar = bar_of(line);
+        if (!bar) continue;
+        return bars_.take(*std::move(bar));
+      }
       if (dialect.framework == own_loop || dialect.marker.empty()) {
         // Of whole lines, and only where the log is not of a tool that is known.
         const bool other = !log_.framework.empty() && log_.framework != dialect.framework;
@@ -311,6 +376,7 @@ class LogReader {
   }
 
   void finish() {
+    take_bars_or_ends();
     if (back_) begin_again();
     std::ranges::stable_sort(log_.steps, [](const auto& a, const auto& b) {
       return std::pair(a.execution, a.step) < std::pair(b.execution, b.step);
@@ -340,6 +406,16 @@ class LogReader {
   }
 
  private:
+  /// Of programs that have no lines of their steps. Bars tell more than the end of a run.
+  void take_bars_or_ends() {
+    if (!log_.framework.empty()) return;
+    const std::vector<LoggedStep> steps = bars_.of_training();
+    const bool has_bar = steps.size() > 1 || ends_.empty();
+    for (const LoggedStep& step : has_bar ? steps : ends_)
+      keep(step, has_bar ? progress_bar : hugging_face);
+    if (has_bar) log_.bars = bars_.candidates();
+  }
+
   /// Where a clock was set back, later stamps are moved on: that step takes as long as the one
   /// before, or as it says.
   void set_clock_forward() {
@@ -411,6 +487,7 @@ class LogReader {
       if (contains(text, dialect.proof)) {
         if (auto step = dialect.read(text)) {
           step->at = last_stamp(line.substr(0, at));
+          if (!step->samples) step->samples = samples_of_rate(line, step->time);
           keep(*step, dialect);
         } else {
           ++log_.unread;
@@ -418,6 +495,15 @@ class LogReader {
       }
       at = next;
     }
+  }
+
+  /// GPT-NeoX and DeepSpeed tell "samples/sec: 48.302", to three decimals, and no batch.
+  static std::optional<int64_t> samples_of_rate(std::string_view line,
+                                                const std::optional<Seconds>& time) {
+    constexpr double rounding = 5e-4;
+    const auto rate = number_after(line, "samples/sec");
+    if (!rate || !time || rounding * (*time / unit::s) > 0.25) return std::nullopt;
+    return std::llround(*rate * (*time / unit::s));
   }
 
   /// Whether the training began again from a checkpoint: the number goes back, and the clock goes
@@ -486,9 +572,10 @@ class LogReader {
   }
 
   TrainingLog& log_;
-  bool is_hugging_face() const { return log_.framework == hugging_face.framework; }
 
+  Bars bars_;
   RunEnd end_;
+  std::vector<LoggedStep> ends_;
   ComposerBatch composer_;
   std::map<std::pair<int32_t, int64_t>, size_t> index_;  // execution, step
   LoggedStep last_{.step = -1};                          // the highest of this execution
@@ -643,6 +730,9 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
     builder.note(fmt::format("the training began again {} times: steps that ran twice count twice",
                              log.restarts));
   }
+  if (log.bars > 1)
+    builder.note(fmt::format(
+        "{} progress bars may be the training's: the one that runs longest is taken", log.bars));
   if (log.set_back > Seconds())
     builder.note(
         fmt::format("the clock of the log was set back by {:.0f} s", log.set_back / unit::s));

@@ -37,6 +37,7 @@ struct TrainingLog {
   int64_t restarts = 0;
   Seconds set_back;      // the most that the log's clock was; stamps after it are moved on
   int64_t unread = 0;    // lines of steps without a plausible number or time
+  int64_t bars = 0;      // progress bars that may be the training's
   int64_t repeated = 0;  // step lines about a step that was known: other ranks, progress bars
   bool truncated = false;
 };

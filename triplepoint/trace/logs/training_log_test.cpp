@@ -233,6 +233,41 @@ TEST_CASE("other tools' logs are read by their own words, and are no other tool'
   }
 }
 
+TEST_CASE("of several progress bars that of the training is read") {
+  const auto bar = [](const std::string& words, int step, int all, int seconds) {
+    return fmt::format("\r{}{:3}%|#4  | {}/{} [{:02}:{:02}<01:00, 1.0s/it]", words,
+                       100 * step / all, step, all, seconds / 60, seconds % 60);
+  };
+  std::string text = bar("Sanity Checking DataLoader 0: ", 1, 2, 1) + "\n";
+  for (int i = 1; i <= 40; ++i)
+    text += bar("Map (num_proc=8): ", i * 1000, 40'000, 90 * i);
+  for (int step = 1; step <= 40; ++step) {
+    text += bar("", step, 40, 30 * step);
+    for (int i = 1; i <= 50 && step % 10 == 0; ++i)
+      text += bar(step == 10 ? "Evaluating: " : "", i, 50, i / 2);
+  }
+  CHECK(mean_step(text) == doctest::Approx(30));
+  CHECK(parsed(text).bars == 2);  // the nameless evaluations are the other one
+  text += "\n{'train_runtime': 4000.0, 'train_steps_per_second': 0.01}\n";
+  CHECK(parsed(text).framework == "progress bar");
+  CHECK(mean_step(text) == doctest::Approx(30));
+  std::string epochs;  // an outer bar of epochs, which runs longer
+  for (int i = 1; i <= 90; ++i)
+    epochs +=
+        bar("Training: ", i, 90, 2 * i) + (i % 30 == 0 ? bar("Epochs: ", i / 30, 3, 3 * i) : "");
+  CHECK(mean_step(epochs) == doctest::Approx(2));
+}
+
+TEST_CASE("a batch that grows is known by the rate of samples, too") {
+  std::string text;
+  for (int i = 1; i <= 60; ++i)
+    text += fmt::format(
+        " samples/sec: {:.3f} | iteration {:8}/ 60 | elapsed time per iteration (ms): {:.1f} |\n",
+        32.0, i, i <= 20 ? 1000.0 : 2000.0);
+  CHECK(parsed(text).steps.front().samples == 32);
+  CHECK(mean_step(text) == doctest::Approx(2));
+}
+
 TEST_CASE("a number of a step that is broken is no restart, and is told") {
   std::string text;
   for (int step = 10; step < 20; ++step) {
