@@ -381,6 +381,7 @@ class LogReader {
     std::ranges::stable_sort(log_.steps, [](const auto& a, const auto& b) {
       return std::pair(a.execution, a.step) < std::pair(b.execution, b.step);
     });
+    take_elapsed_times();
     std::map<int64_t, int64_t> intervals;
     for (size_t i = 1; i < log_.steps.size(); ++i)
       if (log_.steps[i].execution == log_.steps[i - 1].execution)
@@ -414,6 +415,34 @@ class LogReader {
     for (const LoggedStep& step : has_bar ? steps : ends_)
       keep(step, has_bar ? progress_bar : hugging_face);
     if (has_bar) log_.bars = bars_.candidates();
+  }
+
+  /// "step 7 time 14.2s" may be since the beginning, or since that of an epoch: then it only grows,
+  /// but for a few times that it begins anew.
+  void take_elapsed_times() {
+    constexpr size_t fewest = 8;  // lines between two beginnings
+    std::vector<LoggedStep>& steps = log_.steps;
+    if (log_.framework != own_loop || steps.size() < fewest) return;
+    std::vector<Seconds> elapsed;
+    Seconds before, past, longest;
+    size_t beginnings = 1;
+    for (const LoggedStep& step : steps) {
+      if (!step.time) return;
+      if (*step.time < before) {
+        if (2 * *step.time > before) return;
+        past += before;
+        ++beginnings;
+      }
+      before = *step.time;
+      longest = std::max(longest, before);
+      elapsed.push_back(past + before);
+    }
+    if (longest < 2 * *steps.front().time || beginnings * fewest > steps.size()) return;
+    log_.has_elapsed_times = true;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (!steps[i].at) steps[i].at = instant_at(elapsed[i]);
+      steps[i].time.reset();
+    }
   }
 
   /// Where a clock was set back, later stamps are moved on: that step takes as long as the one
@@ -730,6 +759,9 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
     builder.note(fmt::format("the training began again {} times: steps that ran twice count twice",
                              log.restarts));
   }
+  if (log.has_elapsed_times)
+    builder.note(
+        "the time that lines tell grows from step to step: it is taken to be since the beginning");
   if (log.bars > 1)
     builder.note(fmt::format(
         "{} progress bars may be the training's: the one that runs longest is taken", log.bars));

@@ -39,6 +39,7 @@ struct TrainingLog {
   int64_t unread = 0;    // lines of steps without a plausible number or time
   int64_t bars = 0;      // progress bars that may be the training's
   int64_t repeated = 0;  // step lines about a step that was known: other ranks, progress bars
+  bool has_elapsed_times = false;  // taken for stamps
   bool truncated = false;
 };
 

@@ -258,6 +258,17 @@ TEST_CASE("of several progress bars that of the training is read") {
   CHECK(mean_step(epochs) == doctest::Approx(2));
 }
 
+TEST_CASE("a time that grows from step to step is since the beginning") {
+  std::string elapsed, noisy;
+  for (int i = 1; i <= 40; ++i) {  // epochs of ten
+    elapsed += fmt::format("step {} loss 2.1 time {:.1f}s\n", i, 2.5 * ((i - 1) % 10 + 1));
+    noisy += fmt::format("step {} loss 2.1 time {:.1f}s\n", i, i == 1 ? 9.0 : 2.5);
+  }
+  CHECK(mean_step(elapsed) == doctest::Approx(2.5));
+  CHECK(parsed(elapsed).has_elapsed_times);
+  CHECK_FALSE(parsed(noisy).has_elapsed_times);
+}
+
 TEST_CASE("a batch that grows is known by the rate of samples, too") {
   std::string text;
   for (int i = 1; i <= 60; ++i)
