@@ -16,6 +16,8 @@
 #include "triplepoint/answers/run_objects.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/run/device_evidence.h"
+#include "triplepoint/metrics/trace/collective_match.h"
+#include "triplepoint/metrics/trace/late_ranks.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::advise {
@@ -35,12 +37,35 @@ std::string without_stop(std::string text) {
   return text;
 }
 
+/// All exposed waits of the others for one that is last into nearly all collectives; nothing of
+/// any other. What is blamed on it is less where collectives run beside kernels: hidden waits for
+/// one make the next ones exposed.
+Seconds all_waits_for(const Bottleneck& late, const run::Run& run) {
+  constexpr double nearly_all = 0.9;
+  const run::Evidence& last = late.evidence.front();
+  if (late.of != Bottleneck::Of::rank || late.who.size() != 1 || !run.timeline.instances.empty() ||
+      last.kind != run::Evidence::Kind::late_arrivals || last.value < nearly_all * last.peers)
+    return {};
+  metrics::CollectiveMatch match =
+      metrics::match_collectives(run.timeline, metrics::job_ranks_of(run));
+  const metrics::LateRanks all = metrics::find_late_ranks(run.timeline, match);
+  for (auto start = all.starts.rbegin(); start != all.starts.rend(); ++start)
+    if (start->is_first)
+      match.collectives.erase(match.collectives.begin() +
+                              static_cast<std::ptrdiff_t>(start->collective));
+  double waits = 0;
+  for (const metrics::ExposedWaits& rank : metrics::exposed_waits(run.timeline, match))
+    waits += as_real(rank.late_peers);
+  return waits * unit::ns;
+}
+
 /// What it costs a step: as it says, or what each other rank waited for it.
 Seconds cost_of(const Bottleneck& bottleneck, const run::Run& run) {
   if (bottleneck.cost) return *bottleneck.cost;
   if (!bottleneck.waits) return {};
   const auto steps = as_real(std::max<size_t>(1, run::detailed_steps(run).size()));
-  return *bottleneck.waits / (steps * std::max<double>(1, run.timeline.num_ranks - 1));
+  return std::max(*bottleneck.waits, all_waits_for(bottleneck, run)) /
+         (steps * std::max<double>(1, run.timeline.num_ranks - 1));
 }
 
 GapPart part_of(const Bottleneck& bottleneck, const run::Run& run, Seconds cost) {

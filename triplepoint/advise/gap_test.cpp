@@ -740,6 +740,62 @@ TEST_CASE("steps behind a break in the numbers are left out, and that is told") 
       gap.untold, [](const std::string& text) { return text.starts_with("1 more marked steps"); }));
 }
 
+/// Ranks that compute with collectives beside; rank 1 takes `slower` times as long.
+run::Run overlapped(double slower) {
+  constexpr int32_t ranks = 4, steps = 20, layers = 16;
+  run::Run run;
+  run::Timeline& timeline = run.timeline;
+  run.manifest.origin = run::Origin::imported;
+  timeline.num_ranks = ranks;
+  timeline.names = run::NameKind::kernels;
+  timeline.communicators = {{.name = "data", .size = ranks}};
+  const int32_t gemm = timeline.intern({.name = "gemm", .kind = run::SpanKind::compute});
+  const int32_t reduce = timeline.intern({.name = "all_reduce",
+                                          .kind = run::SpanKind::communication,
+                                          .stream = run::Stream::communication,
+                                          .op_class = spec::OpClass::communication,
+                                          .collective = spec::Collective::all_reduce});
+  for (int32_t i = 0; i < 2 * ranks; ++i)
+    timeline.lanes.push_back({i / 2, i % 2 ? run::Stream::communication : run::Stream::compute, i});
+  const auto add = [&](Instant begin, Instant end, int32_t type, int32_t rank, int64_t sequence) {
+    timeline.spans.push_back({begin, end, type, rank});
+    timeline.details.push_back({.lane = 2 * rank + (type == reduce ? 1 : 0),
+                                .communicator = type == reduce ? 0 : -1,
+                                .sequence = sequence});
+  };
+  Instant start, done;
+  for (int32_t step = 0; step < steps; ++step) {
+    std::vector<Instant> now(ranks, start);
+    for (int32_t layer = 0; layer < layers; ++layer) {
+      for (int32_t rank = 0; rank < ranks; ++rank) {
+        const Seconds own = (rank == 1 ? slower : 1) * 0.4 * unit::ms;
+        add(now[as_size(rank)], now[as_size(rank)] + own, gemm, rank, -1);
+        now[as_size(rank)] = now[as_size(rank)] + own;
+      }
+      if (layer < layers / 2 || layer % 2 == 0) continue;
+      const Instant end = std::max(done, std::ranges::max(now)) + 0.3 * unit::ms;
+      for (int32_t rank = 0; rank < ranks; ++rank)
+        add(std::max(done, now[as_size(rank)]), end, reduce, rank, step * layers + layer);
+      done = end;
+    }
+    run.steps.push_back({start, done, 0, 0});
+    start = done;
+  }
+  run::sort(timeline);
+  return run;
+}
+
+TEST_CASE("a late rank costs what the step loses, though some waits are hidden") {
+  for (const double slower : {1.3, 1.5}) {
+    CAPTURE(slower);
+    const Gap gap = gap_of(overlapped(slower), nullptr);
+    const Seconds lost = gap.measured - gap_of(overlapped(1), nullptr).measured;
+    REQUIRE(!gap.parts.empty());
+    CHECK(gap.parts.front().what.starts_with("Rank 1 slows the others"));
+    CHECK(gap.parts.front().cost / lost == Approx(1).epsilon(0.15));
+  }
+}
+
 TEST_CASE("what takes longer in one proportion has one part") {
   const auto has = [](const GapPart& part, const char* words) {
     return part.what.find(words) != std::string::npos;

@@ -60,7 +60,7 @@ void learn_of(const std::string& file, const spec::Job& job, std::optional<Secon
 /// A recording, a training's log or traces, of the job that they name or that stands before them.
 Result<void> add_run(const LearnInput& input, const spec::Library& library,
                      calibrate::OwnRuns& own) {
-  const run::Run run = TPT_TRY(load_with_steps({input.file}));
+  const run::Run run = TPT_TRY(load_run_source({input.file}));
   std::optional<spec::Job> job = run.manifest.job;
   if (!job && input.job) job = TPT_TRY(formats::read_job(library, *input.job));
   const auto time = usual_step_time(run);

@@ -151,8 +151,10 @@ Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
   return recording;
 }
 
-Result<run::Run> load_run_source(const std::vector<std::string>& sources,
-                                 const trace_report::TraceOptions& options) {
+namespace {
+
+Result<run::Run> load_as_it_is(const std::vector<std::string>& sources,
+                               const trace_report::TraceOptions& options) {
   std::vector<std::string> traces, recordings;
   for (const std::string& source : sources)
     (trace_report::is_run_file(source) ? recordings : traces).push_back(source);
@@ -172,8 +174,11 @@ Result<run::Run> load_run_source(const std::vector<std::string>& sources,
   return with_timeline(std::move(recording), std::move(traced));
 }
 
-Result<run::Run> load_with_steps(const std::vector<std::string>& sources) {
-  run::Run run = TPT_TRY(load_run_source(sources, {}));
+}  // namespace
+
+Result<run::Run> load_run_source(const std::vector<std::string>& sources,
+                                 const trace_report::TraceOptions& options) {
+  run::Run run = TPT_TRY(load_as_it_is(sources, options));
   if (run.steps.empty() && run.timeline.instances.empty())
     run.steps = advise::steps_of_traces(run.timeline);
   return run;

@@ -33,12 +33,10 @@ std::optional<std::string> use_of_trace(const std::string& file);
 Result<run::Run> with_timeline(run::Run recording, run::Run traced);
 
 /// A run, or traces as one run; traces may have a recording among them, whose devices, series and
-/// steps join the timeline on one time line. Ranks, step and kernel rules as asked for.
+/// steps join the timeline on one time line. Steps that only the traces' kernels show become steps
+/// of the run. Ranks, step and kernel rules as asked for.
 Result<run::Run> load_run_source(const std::vector<std::string>& sources,
-                                 const trace_report::TraceOptions&);
-
-/// The same; steps that only the traces' kernels show become steps of the run.
-Result<run::Run> load_with_steps(const std::vector<std::string>& sources);
+                                 const trace_report::TraceOptions& = {});
 
 /// The numbers of the library that a predicted run rests on: of its model, GPU, cluster, stack and
 /// calibrations. Empty for runs that predict nothing, and for what the library does not hold.

@@ -112,7 +112,7 @@ class Compare : public Command {
   Result<report::Comparison> runs(const std::vector<std::string>& names) const {
     std::vector<report::Side> sides;
     for (std::size_t i = 0; i < sources_.size(); ++i) {
-      const run::Run run = TPT_TRY(app::load_run_source({sources_[i]}, {}));
+      const run::Run run = TPT_TRY(app::load_run_source({sources_[i]}));
       sides.push_back(report::side_of(run, metrics::measure(run), names[i]));
     }
     return report::compare_runs(std::move(sides));

@@ -68,7 +68,7 @@ class Explore : public Command {
       begins["learned"] = report::section_html(app::learned_coefficients(*own));
     }
     if (flags_.has_file() && app::kind_of_source(flags_.file()) == app::SourceKind::run)
-      begins["measured"] = measured(TPT_TRY(app::load_run_source({flags_.file()}, {})));
+      begins["measured"] = measured(TPT_TRY(app::load_run_source({flags_.file()})));
     return begins;
   }
 

@@ -70,7 +70,7 @@ class Import : public Command {
   }
 
   Result<int> import_recording(tui::Console& console) const {
-    const run::Run run = TPT_TRY(app::load_run_source({path_}, {}));
+    const run::Run run = TPT_TRY(app::load_run_source({path_}));
     std::optional<std::string> file;
     if (output_) {
       TPT_TRY(make_folder(*output_));

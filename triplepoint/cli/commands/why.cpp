@@ -47,7 +47,7 @@ class Why : public Command {
     let_interrupts_end_us();
     const ThreadLimit limit = threads_.limit();
     if (output_) TPT_TRY(require_other_file(*output_, sources_));
-    const run::Run measured = TPT_TRY(app::load_with_steps(sources_));
+    const run::Run measured = TPT_TRY(app::load_run_source(sources_));
     const std::optional<run::Run> predicted = TPT_TRY(prediction(measured));
     const spec::Library library = TPT_TRY(spec::require_library());
     const auto intervals = TPT_TRY(metrics::PredictionIntervals::load(library));
@@ -90,7 +90,7 @@ class Why : public Command {
     if (cluster_ && (!against_ || against_run))
       return error(
           "--cluster names the GPUs of a job (there is none that lacks them); add --against JOB");
-    if (against_run && !with_) return std::optional(TPT_TRY(app::load_run_source({*against_}, {})));
+    if (against_run && !with_) return std::optional(TPT_TRY(app::load_run_source({*against_})));
     if (!against_ && !measured.manifest.job) {
       if (with_)
         return error(

@@ -139,6 +139,11 @@ TEST_CASE("why takes steps from traces, and says what a trace does not tell") {
   REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
   CHECK(contains(outcome.out, "mean of 2 steps"));
   CHECK(contains(outcome.out, "there is no recording"));
+  // Two steps, so nothing of both is said to be of one: alone, merged, or as what is compared with.
+  const std::string merged = logs.path("merged.run");
+  REQUIRE(call({"trace", "merge", file, "-o", merged}).code == exit_ok);
+  CHECK(contains(call({"compare", file, merged, "--all"}).out, "step time (s)"));
+  CHECK(contains(call({"why", file, "--against", merged}).out, "step of the other recording"));
 }
 
 TEST_CASE("why refuses what has no steps, and --with without a job") {
