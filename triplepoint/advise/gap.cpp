@@ -283,26 +283,38 @@ class Explainer {
   void take_exposed() {
     constexpr double much = 0.1, alike = 0.1;
     if (!gap_.history.steps || !seen_.parts || rank_steps_.empty()) return;
-    const Seconds exposed = seen_.parts->exposed_communication - waits_in_collectives();
     if (abs(seen_.parts->total() - gap_.measured) > alike * gap_.measured) return;
+    const metrics::CollectiveMatch match =
+        metrics::match_collectives(run_.timeline, metrics::job_ranks_of(run_));
+    double of_peers = 0, of_stages = 0;  // waits in collectives, and in messages of a pipeline
+    for (const metrics::ExposedWaits& rank : metrics::exposed_waits(run_.timeline, match)) {
+      of_peers += as_real(rank.late_peers);
+      of_stages += as_real(rank.pipeline);
+    }
+    const Seconds of_mean_step =
+        unit::ns / as_real(rank_steps_.size() * std::max<int64_t>(1, gap_.history.steps));
+    const Seconds exposed =
+        seen_.parts->exposed_communication - (of_peers + of_stages) * of_mean_step;
+    // Who is late makes stages wait, too.
+    if (explained_.ranks == Seconds() && of_stages * of_mean_step > much * gap_.measured)
+      take({.cause = "bubble",
+            .what = "stages of the pipeline wait for messages: it fills and drains, or a stage "
+                    "takes longer",
+            .seen_in = "traces",
+            .cost = of_stages * of_mean_step,
+            .at_most = true,
+            .advice = "use more microbatches or an interleaved schedule, and stages of equal "
+                      "length"});
     if (exposed < much * gap_.measured) return;
     take({.cause = "exposed_communication",
-          .what = "collectives transfer with nothing to compute beside them",
+          .what = match.has_all_ranks && match.unmatched == 0
+                      ? "collectives transfer with nothing to compute beside them"
+                      : "collectives and messages have nothing to compute beside them: transfers, "
+                        "or waits for ranks that are not shown",
           .seen_in = "traces",
           .cost = exposed,
           .at_most = true,
           .advice = "overlap them, or look at their sizes and bandwidth (triplepoint trace comm)"});
-  }
-
-  /// What a mean rank waits, in the kernels of collectives, for the last of the group.
-  Seconds waits_in_collectives() const {
-    const metrics::CollectiveMatch match =
-        metrics::match_collectives(run_.timeline, metrics::job_ranks_of(run_));
-    double waits = 0;
-    for (const metrics::ExposedWaits& rank : metrics::exposed_waits(run_.timeline, match))
-      waits += as_real(rank.late_peers);
-    return waits / as_real(rank_steps_.size() * std::max<int64_t>(1, gap_.history.steps)) *
-           unit::ns;
   }
 
   /// Of ranks that are not late themselves: what these are late by is theirs.

@@ -796,6 +796,40 @@ TEST_CASE("a late rank costs what the step loses, though some waits are hidden")
   }
 }
 
+TEST_CASE("waits for the stage before are the pipeline's, and no transfer") {
+  run::Run run;
+  run::Timeline& timeline = run.timeline;
+  run.manifest.origin = run::Origin::imported;
+  timeline.num_ranks = 2;
+  timeline.names = run::NameKind::kernels;
+  timeline.communicators = {{.name = "stages", .ranks = {0, 1}, .size = 2}};
+  const int32_t gemm = timeline.intern({.name = "gemm", .kind = run::SpanKind::compute});
+  const int32_t message = timeline.intern({.name = "send",
+                                           .kind = run::SpanKind::communication,
+                                           .stream = run::Stream::communication,
+                                           .op_class = spec::OpClass::communication,
+                                           .collective = spec::Collective::send_recv});
+  const auto add = [&](double begin_ms, double end_ms, int32_t type, int32_t rank, int64_t number) {
+    timeline.spans.push_back(
+        {instant_at(begin_ms * unit::ms), instant_at(end_ms * unit::ms), type, rank});
+    timeline.details.push_back({.communicator = number < 0 ? -1 : 0, .sequence = number});
+  };
+  for (int i = 0; i < 30; ++i) {  // stage 1 computes what stage 0 sends, which then waits
+    add(10 * i, 10 * i + 4.9, gemm, 0, -1);
+    add(10 * i + 4.9, 10 * i + 5, message, 0, 2 * i);
+    add(10 * i, 10 * i + 5, message, 1, 2 * i);
+    add(10 * i + 5, 10 * i + 9.9, gemm, 1, -1);
+    add(10 * i + 9.9, 10 * i + 10, message, 1, 2 * i + 1);
+    add(10 * i + 5, 10 * i + 10, message, 0, 2 * i + 1);
+    run.steps.push_back(
+        {instant_at(10 * i * unit::ms), instant_at((10 * i + 10) * unit::ms), 0, 0});
+  }
+  run::sort(timeline);
+  const Gap gap = gap_of(run, nullptr);
+  CHECK(cost_of(gap, "bubble") == Approx(5e6).epsilon(0.05));
+  CHECK(cost_of(gap, "exposed_communication") == 0);
+}
+
 TEST_CASE("what takes longer in one proportion has one part") {
   const auto has = [](const GapPart& part, const char* words) {
     return part.what.find(words) != std::string::npos;

@@ -382,6 +382,13 @@ class Matcher {
     return true;
   }
 
+  /// Else collectives of one stream are taken for one group's, which they need not be.
+  bool is_told(int32_t communicator) const {
+    if (communicator < 0) return false;
+    const run::Communicator& group = timeline_.communicators[as_size(communicator)];
+    return group.size > 0 || !group.ranks.empty();
+  }
+
   /// Each kernel lasts until all have begun; a message's sender may be done before.
   static bool can_overlap(const Collective& collective, const std::map<int32_t, int64_t>& offsets,
                           int64_t margin) {
@@ -418,12 +425,21 @@ class Matcher {
 
   void refuse_impossible() {
     std::optional<Collective> differing;
+    int64_t others = 0;
     const int64_t sizes = refuse_if([&](const Collective& collective) {
       if (sizes_agree(collective)) return false;
-      if (!differing) differing = collective;
+      if (!is_told(collective.communicator))
+        ++others;
+      else if (!differing)
+        differing = collective;
       return true;
     });
-    if (differing) result_.mismatch = mismatch_of(*differing, sizes);
+    if (differing) result_.mismatch = mismatch_of(*differing, sizes - others);
+    if (others > 0)
+      result_.remarks.push_back(
+          fmt::format("{} matches of collectives are refused: their sizes differ, so they are of "
+                      "different groups, of which the trace tells none",
+                      others));
     const ClockFit fit = fit_clocks(result_.collectives);
     std::map<int32_t, int64_t> offsets;
     for (const RankClock& clock : fit.ranks)

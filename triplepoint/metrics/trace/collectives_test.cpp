@@ -114,6 +114,11 @@ TEST_CASE("matches of different sizes are refused, and it is said") {
       "1,024 elements"));
   const LateRanks late = find_late_ranks(timeline, match);
   CHECK(lateness_sentences({}, late, {}, {}).at(0) == match.mismatch);
+  // They may be of two groups where the trace tells none: no rank is out of step.
+  timeline.communicators = {{.name = "unnamed 0"}};
+  const auto untold = match_collectives(timeline);
+  CHECK(untold.mismatch.empty());
+  CHECK(untold.remarks.front().starts_with("1 matches of collectives are refused: their sizes"));
 }
 
 /// Eight steps of 4 ranks, all-reduces of 200 us every 1.3 ms, of which rank 2 begins 100 us late.
