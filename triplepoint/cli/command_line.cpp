@@ -61,8 +61,9 @@ Error unknown_flag(std::string_view flag, const Arguments& arguments) {
   if (close) return {fmt::format("unknown flag {}; did you mean {}?", flag, *close)};
   const bool of_job = std::ranges::any_of(JobFlags().arguments(),
                                           [&](const auto& each) { return has_name(each, flag); });
-  return {fmt::format("unknown flag {}{}", flag,
-                      of_job ? " (it describes a job; name a file of one, job.toml)" : "")};
+  return {fmt::format(
+      "unknown flag {}{}", flag,
+      of_job ? " (it describes a job: simulate and plan take it; here name a file of one)" : "")};
 }
 
 /// Fills a command's variables, in the order of the words: some are about those after them. The

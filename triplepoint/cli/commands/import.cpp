@@ -57,13 +57,25 @@ class Import : public Command {
     if (!found)
       for (const auto& why : {app::use_of_trace(path_), telemetry::why_no_time_series(path_)})
         if (why) return error(*why);
-    const formats::FolderImport import = TPT_TRY(found);
+    formats::FolderImport import = TPT_TRY(found);
+    for (formats::FolderRow& row : import.rows)
+      if (row.imported) tell_defaults(*row.imported);
     if (output_) TPT_TRY(write_jobs(library, import));
     print_answer(console, app::import_document(import), format_);
     return is_refused(import) ? exit_failed : exit_ok;
   }
 
  private:
+  /// What the file leaves out stands first, in the job's notes, too.
+  static void tell_defaults(formats::Imported& imported) {
+    spec::note_defaults(imported.job, {.job = imported.job,
+                                       .stated = imported.stated,
+                                       .length_from = imported.length_from,
+                                       .of_launcher = imported.of_launcher,
+                                       .contested = imported.contested});
+    imported.assumed.insert(imported.assumed.begin(), imported.job.notes.front());
+  }
+
   /// Whether the one file that was named is not a valid job; a folder may hold some that are not.
   bool is_refused(const formats::FolderImport& import) const {
     return !is_folder(path_) && spec::has_errors(import.rows.front().imported->diagnoses);

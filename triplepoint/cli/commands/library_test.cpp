@@ -87,7 +87,9 @@ TEST_CASE("import takes every flag that its refusals name") {
   }
   std::vector<std::string> with = words;
   with.insert(with.end(), {"--model", "llama3-8b", "-o", scratch.path("jobs")});
-  REQUIRE(call(with).code == exit_ok);
+  const Outcome imported = call(with);
+  REQUIRE(imported.code == exit_ok);
+  CHECK(contains(imported.out, "by default 1 node, recompute none"));
   const Outcome job =
       call({"show", scratch.path("jobs") + deepspeed.substr(0, deepspeed.size() - 4) + "toml"});
   CHECK_MESSAGE(contains(job.out, "llama3-8b"), (job.out + job.err));
