@@ -188,6 +188,8 @@ Result<Imported> import_file(const spec::Library& library, const Path& path, Imp
   FileKind kind = recognize(text);
   if (kind == FileKind::unknown && is_shell_script(path.string())) kind = FileKind::job_script;
   if (kind == FileKind::hf_config) return import_hf_job(library, text, path.string(), hints);
+  if (kind == FileKind::unknown && holds(std::array{".json", ".yaml", ".yml"}, path.extension()))
+    TPT_TRY(parse_any(text, path.string()));
   if (kind == FileKind::unknown)
     return error(
         "{}: holds no job (its kind is not recognized); give a job.toml, a NeMo YAML, a "

@@ -35,6 +35,9 @@ Result<spec::Model> read_megatron_model(LibraryCache&, Settings&, const ShellCom
 /// Its plan, once model and cluster are known; what the command says counts as stated.
 Result<void> read_megatron_plan(LibraryCache&, Settings&, spec::StatedJob&);
 
+/// JSON, TOML or YAML, by its form. Braces with comments or commas at their end are YAML's.
+Result<YamlNode> parse_any(std::string_view text, const std::string& name);
+
 /// A launch file of a tool that data/readers/tools.toml knows.
 Result<Imported> import_tool(LibraryCache& cache, const std::string& text, const std::string& path,
                              const ImportHints& hints);

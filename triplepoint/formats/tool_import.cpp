@@ -28,14 +28,6 @@ std::vector<TomlValue> items_of(const TomlValue& table, std::string_view key) {
   return value != nullptr ? value->items : std::vector<TomlValue>();
 }
 
-/// JSON, TOML or YAML, by its form.
-Result<YamlNode> parse_any(std::string_view text, const std::string& name) {
-  if (trimmed(text).starts_with('{')) return parse_json_tree(text, name);
-  for (const std::string_view line : lines_of(text))
-    if (line.starts_with('[') && trimmed(line).ends_with(']')) return parse_toml_tree(text, name);
-  return parse_yaml(text, name);
-}
-
 /// Whether the file has each of the tool's marks.
 bool has_marks(const TomlValue& tool, const Settings& settings) {
   const auto has = [&](const std::string& pattern) {
@@ -489,6 +481,18 @@ Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
 }
 
 }  // namespace
+
+Result<YamlNode> parse_any(std::string_view text, const std::string& name) {
+  if (trimmed(text).starts_with('{')) {
+    Result<YamlNode> json = parse_json_tree(text, name);
+    if (json) return json;
+    Result<YamlNode> yaml = parse_yaml(text, name);
+    return yaml && yaml->kind == YamlNode::Kind::table ? yaml : json;
+  }
+  for (const std::string_view line : lines_of(text))
+    if (line.starts_with('[') && trimmed(line).ends_with(']')) return parse_toml_tree(text, name);
+  return parse_yaml(text, name);
+}
 
 std::string tool_of(std::string_view text) {
   constexpr std::size_t largest = std::size_t{1} << 20;  // no launch file is larger

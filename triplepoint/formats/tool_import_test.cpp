@@ -450,6 +450,13 @@ TEST_CASE("files that look alike are called by their tool's name") {
   CHECK(tool_of("step_scheduler: {local_batch_size: 1}\nmodel: {_target_: a}\n") ==
         "NeMo AutoModel");
   CHECK(tool_of("train: {micro_batch_size: 1, global_batch_size: 8}\n").empty());
+  CHECK(tool_of("train: {micro_batch_size: 1}\nmodel: {recompute_granularity: full}\n") ==
+        "Megatron-Bridge, of changes to a recipe");
+  CHECK(tool_of("{\"pipe_parallel_size\": 1, # none\n\"num_layers\": 6, \"hidden_size\": 512,\n"
+                "\"model_parallel_size\": 1, \"train_micro_batch_size_per_gpu\": 4,\n}\n") ==
+        "GPT-NeoX");
+  CHECK(tool_of("apiVersion: kubeflow.org/v1\nkind: PyTorchJob\n---\nkind: Service\n") ==
+        "Kubernetes");
   CHECK(recognize("model:\n  type: llama\ntrainer:\n  num_train_steps: 9\n") == FileKind::tool);
 }
 
