@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/formats/fixtures_testing.h"
 #include "triplepoint/formats/yaml_document.h"
 
@@ -93,6 +95,7 @@ TEST_CASE("what sbatch is asked for is read in each of its spellings") {
   CHECK(script->entry == "run.py");
   CHECK(script->cuda_device_max_connections == 1);
   CHECK_FALSE(read_job_script("echo no\n", "x.sh").has_value());
+  CHECK(read_job_script("cd x\nsbatch <<EOF\n#!/bin/sh\n#SBATCH -N 4\n", "x.sh")->num_nodes == 4);
 }
 
 TEST_CASE("YAML keeps lines, follows aliases and refuses what grows without end") {
@@ -111,6 +114,10 @@ TEST_CASE("YAML keeps lines, follows aliases and refuses what grows without end"
   CHECK_FALSE(parse_yaml(bomb, "x.yaml").has_value());
   CHECK_FALSE(parse_yaml(std::string(1000, '['), "x.yaml").has_value());
   CHECK_FALSE(parse_yaml("a: b: c: d", "x.yaml").has_value());
+  const ScratchFolder folder;
+  folder.file("x.yaml", "base_model: a\nbase_model: b\n");
+  CHECK(contains(import_file(spec::default_library(), folder.path("x.yaml"), {}).error().what,
+                 "key 'base_model' is given twice"));
 }
 
 }  // namespace

@@ -69,7 +69,10 @@ class DirectiveReader {
     } else if (std::ranges::any_of(others, [&](auto head) { return line.starts_with(head); })) {
       script_.remarks.push_back(fmt::format("{}this scheduler's lines are not read", place));
     } else {
-      if (command_ == 0 && !line.starts_with('#') && !trimmed(line).empty()) command_ = number;
+      const bool hands = contains(line, "<<") && contains(line, "sbatch");  // the text below it
+      if (hands) command_ = 0;
+      if (!hands && command_ == 0 && !line.starts_with('#') && !trimmed(line).empty())
+        command_ = number;
       return false;
     }
     script_.is_slurm = script_.is_slurm || slurm;

@@ -84,8 +84,11 @@ std::vector<Doubtful> add_arguments(const ShellCommand& command, Settings& setti
                                      (several || open->words.size() == 1));
     doubtful.push_back({is_value ? open->key : "", &word});
     if (!is_value && open && !option) open->words.pop_back();
-    // The path of a tokenizer is no vocabulary: where its name is needed, that is told.
-    if (is_value && open->key == "tokenizer-model") open.reset();
+    if (!is_value || open->key != "tokenizer-model") continue;
+    // Of a tokenizer's path the last part counts. Where it is needed and not known, that is told.
+    const std::string path(trimmed(word.text, "/"));
+    open->words = {path.substr(path.rfind('/') + 1)};
+    if (open->words.front().find_first_of("$`") != path.npos) open.reset();
   }
   close();
   return doubtful;
@@ -188,11 +191,41 @@ std::size_t read_srun(const ShellCommand& command, Settings& settings, ImportHin
   return first + options.back().last + 1;
 }
 
+/// DeepSpeed's --include host:0,1@other:0,1: GPUs of each node, and nodes.
+void read_included(const ShellWord& word, const std::string& hosts, Settings& settings) {
+  const std::vector<std::string> each = split(hosts, '@');
+  std::set<int64_t> devices;
+  for (const std::string& host : each)
+    devices.insert(contains(host, ':') ? std::ranges::count(host, ',') + 1 : 0);
+  if (devices.size() > 1)
+    return settings.note(DiagnosisCode::inconsistent, Severity::error, devices_key,
+                         "--include takes more GPUs of one node than of another, which is not "
+                         "modelled; take equally many");
+  if (*devices.begin() > 0)
+    settings.add({std::string(devices_key), {std::to_string(*devices.begin())}, word.line});
+  if (each.size() > 1)
+    settings.add({std::string(nodes_key), {std::to_string(each.size())}, word.line});
+}
+
+/// torchrun without a number of nodes trains on one, wherever srun starts it.
+void check_one_node(Settings& settings, const ShellCommand& command, const ImportHints& hints) {
+  const auto asked = hints.job_script ? hints.job_script->num_nodes : std::nullopt;
+  if (asked.value_or(1) == 1 || hints.num_nodes || settings.has(nodes_key) ||
+      command.variable("PET_NNODES"))
+    return;
+  settings.note(DiagnosisCode::node_count_mismatch, Severity::error, nodes_key,
+                fmt::format("torchrun has no --nnodes, so that each trains on one node, but the "
+                            "batch lines ask for {}; add it, or give --nodes",
+                            *asked));
+}
+
 /// Nodes and devices from torchrun, srun, mpirun, deepspeed or jsrun in front of the program.
 void add_launcher(const ShellCommand& command, Settings& settings, ImportHints& hints,
                   std::vector<Doubtful>& doubtful) {
   const std::size_t behind_srun = read_srun(command, settings, hints);
-  const bool mpi = starter_of(command) == Starter::mpi;
+  const Starter starter = starter_of(command);
+  // Of flux -N are nodes, of the others processes of a node.
+  const bool mpi = starter == Starter::mpi && command.words.front().text != "flux";
   for (std::size_t i = 0; i < command.first_argument(); ++i) {
     const ShellWord& word = command.words[i];
     const std::size_t equals = word.text.find('=');
@@ -202,7 +235,13 @@ void add_launcher(const ShellCommand& command, Settings& settings, ImportHints& 
     const std::string value = whole ? word.text.substr(equals + 1) : word.text;
     const bool is_value = (assigns || name.starts_with('-')) && !holds_arguments(word);
     if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
-    const std::string key(meaning_of(name, mpi));
+    const bool of_hosts = starter == Starter::deepspeed && i > 0;
+    const bool included = of_hosts && (name == "--include" || name == "-i");
+    const std::string key(included ? devices_key : meaning_of(name, mpi));
+    if (of_hosts && (name == "--exclude" || name == "-e"))
+      settings.note(DiagnosisCode::unsupported, Severity::error, devices_key,
+                    "--exclude leaves out GPUs of hosts that are not known here; write --num_nodes "
+                    "and --num_gpus in its place");
     const bool counts = word.doubt == counts_gpus || value == "gpu" || value == "auto";
     if (key == devices_key && counts) {
       settings.assume("--nproc-per-node counts the GPUs of the machine: all that it may use");
@@ -211,18 +250,20 @@ void add_launcher(const ShellCommand& command, Settings& settings, ImportHints& 
     }
     if (!word.doubt.empty() && (!is_value || !key.empty()))
       doubtful.push_back({is_value ? key : "", &word});
+    if (included && word.doubt.empty()) read_included(word, value, settings);
     const auto per_node = value.starts_with("ppr:") && value.ends_with(":node")
                               ? whole_number(value.substr(4, value.size() - 9))
                               : std::nullopt;
     if (per_node && name == "--map-by")
       settings.add({std::string(devices_key), {std::to_string(*per_node)}, word.line});
-    if (key.empty() || key == gpus_key || i < behind_srun || value == "auto") continue;
+    if (key.empty() || key == gpus_key || included || i < behind_srun || value == "auto") continue;
     const std::string fewest = value.substr(0, value.find(':'));  // "2:4"
     if (fewest != value && value != fmt::format("{0}:{0}", fewest))
       settings.assume(
           fmt::format("{} {}: the fewest, {}; give --nodes for more", name, value, fewest));
     settings.add({key, {fewest}, word.line});
   }
+  if (starter == Starter::torchrun) check_one_node(settings, command, hints);
 }
 
 /// GPUs that the environment leaves to the processes of a node.

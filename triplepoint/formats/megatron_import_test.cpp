@@ -33,7 +33,9 @@ TEST_CASE("a class for any SentencePiece model tells no vocabulary of another's 
     return !spec::has_errors(import(line(text + model)).diagnoses);
   };
   CHECK(reads("/models/llama-2/tokenizer.model"));
+  CHECK(reads("$TOKENIZER"));
   CHECK_FALSE(reads("/models/others-100k.ver3.model"));
+  CHECK_FALSE(reads("${MODELS}/others-100k.ver3.model"));
 }
 
 TEST_CASE("a Megatron launch script with variables and arrays becomes the job it starts") {
@@ -108,6 +110,11 @@ TEST_CASE("a layout that is written reads back") {
     CHECK(read_pipeline_layout(write_pipeline_layout(layers)) == layers);
   CHECK_FALSE(read_pipeline_layout("Ett|x").has_value());
   CHECK_FALSE(read_pipeline_layout("(t|*2").has_value());
+}
+
+TEST_CASE("FP8 is on by its format, or by a switch of 2023") {
+  for (const char* on : {"--fp8-format hybrid", "--fp8-hybrid", "--fp8-e4m3"})
+    CHECK(import(line(fmt::format("--bf16 {}", on))).job.plan.precision == spec::Precision::fp8);
 }
 
 TEST_CASE("each way Megatron shards is told apart") {
@@ -328,7 +335,14 @@ TEST_CASE("where no number is given, a launcher's default and the visible GPUs c
 
 TEST_CASE("nodes and devices are read of every launcher and scheduler") {
   CHECK(machines("", "deepspeed --num_nodes 4 --num_gpus 8") == Machines(4, 8));
+  CHECK(machines("", "deepspeed --include a:0,1,2,3@b:0,1,2,3") == Machines(2, 4));
+  CHECK(machines("", "deepspeed --include=localhost:4,5") == Machines(1, 2));
   CHECK(machines("", "mpirun -np 32 -npernode 8 python") == Machines(4, 8));
+  CHECK(machines("", "flux run -N 2 -n 16 python") == Machines(2, 8));
+  const std::string one = with(line(""), "--nnodes 4 ", "");
+  CHECK(contains(refusal("#SBATCH -N 4\n" + one), "but the batch lines ask for 4"));
+  for (const char* hosts : {"--include a:0,1@b", "--exclude a:0", "--include a:$GPUS"})
+    CHECK_FALSE(refusal(with(one, "torchrun", std::string("deepspeed ") + hosts)).empty());
   CHECK(machines("#PBS -l select=4:ngpus=4\n", "python") == Machines(4, 4));
   CHECK(machines("#SBATCH --nodes=4\n#SBATCH --gpus=16\n", "srun python") == Machines(4, 4));
   CHECK(machines("#SBATCH -N 4\n", "torchrun --nnodes $SLURM_NNODES --nproc-per-node 8") ==

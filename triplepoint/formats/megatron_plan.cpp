@@ -21,7 +21,8 @@ spec::Precision read_precision(Settings& s) {
   constexpr std::array<std::string_view, 2> formats{"e4m3", "hybrid"};
   constexpr std::array<std::string_view, 4> recipes{"delayed", "tensorwise", "mxfp8", "blockwise"};
   constexpr std::array<std::string_view, 1> fp4_formats{"e2m1"}, fp4_recipes{"nvfp4"};
-  const bool fp8 = s.one_of("fp8-format", formats).has_value();
+  const bool hybrid = s.flag("fp8-hybrid"), e4m3 = s.flag("fp8-e4m3");  // Megatron-LM's of 2023
+  const bool fp8 = s.one_of("fp8-format", formats).has_value() || hybrid || e4m3;
   const auto recipe = s.one_of("fp8-recipe", recipes);
   const bool fp4 = s.one_of("fp4-format", fp4_formats).has_value();
   s.one_of("fp4-recipe", fp4_recipes);
@@ -254,8 +255,7 @@ void state_settings(Settings& s, spec::StatedJob& stated) {
   for (const auto setting :
        {task, sequence_length, micro_batch_size, global_batch_size, sharding, optimizer})
     stated.stated.insert(setting);
-  if (s.has("bf16") || s.has("fp16") || s.has("fp8-format") || s.has("fp4-format"))
-    stated.stated.insert(precision);
+  if (stated.job.plan.precision != spec::Precision::fp32) stated.stated.insert(precision);
   if (stated.job.plan.recompute != spec::Recompute::none || s.has("recompute-granularity"))
     stated.stated.insert(recompute);
   if (!s.has("hidden-dropout"))

@@ -200,6 +200,13 @@ void Settings::malformed(std::string_view key, std::string_view value, std::stri
                 fmt::format("{} is {}, which this file does not set; write its value in its place, "
                             "or give it by a flag",
                             shown(key), value.substr(0, 60)));
+  if (value.empty())
+    return note(
+        spec::DiagnosisCode::inconsistent, Severity::error, key,
+        fmt::format("{} has no value (it must be {}); write it down{}", shown(key), expected,
+                    prefix_ == "--" ? ", or give what the script needs by -- ARGS or --env "
+                                      "NAME=VALUE"
+                                    : ""));
   note(spec::DiagnosisCode::inconsistent, Severity::error, key,
        fmt::format("{} is '{}' (it must be {}); correct the value", shown(key), value.substr(0, 60),
                    expected));

@@ -373,6 +373,9 @@ class ScriptReader {
     const bool ends = execs && !words.empty() && doubt().empty();
     tests_ = !words.empty() &&
              !is_one_of(words.front().text, {"cd", "mkdir", "export", "source", "echo", "module"});
+    for (const ShellWord& word : words)
+      if (text_.expects_heredoc() && is_one_of(word.text, {"sbatch", "qsub", "bash", "sh", "ssh"}))
+        pass_over(fmt::format("the text that {} gets is another script", word.text));
     if (!words.empty()) run_command(std::move(words), line);
     if (ends) exit_line_ = line;
   }

@@ -83,6 +83,14 @@ TEST_CASE("a text without arguments is refused") {
   CHECK(command.error().what ==
         "x.sh: has no command with arguments (words that start with --); give a launch script, its "
         "command line or a file of arguments");
+  const auto handed = find_command("A=(--x 1)\nsbatch --wait <<EOF\nrun ${A[@]}\nEOF\n", "x.sh");
+  REQUIRE_FALSE(handed.has_value());
+  CHECK(handed.error().what.find("the text that sbatch gets is another script") !=
+        std::string::npos);
+  const auto moved = find_command("mv $A b\nln -s $A c\nsource x.sh\n./go.sh --x 1\n", "x.sh");
+  REQUIRE_FALSE(moved.has_value());
+  CHECK(moved.error().what.find("'source x.sh' runs what does not stand here") !=
+        std::string::npos);
 }
 
 /// The words that are not certain, each with its reason.

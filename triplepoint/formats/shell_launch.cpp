@@ -83,6 +83,9 @@ Result<ShellCommand> choose_launch(std::vector<Launch> launches, std::string_vie
           chosen, [&](const Launch& other) { return other.command.words == launch.command.words; });
       if (fits && !twice) chosen.push_back(launch);
     }
+    if (needs == Needs::anything && chosen.size() > 1)  // of mv, ln and $RUN the last may train
+      std::erase_if(chosen,
+                    [](const Launch& each) { return each.command.words.front().doubt.empty(); });
     if (!chosen.empty()) break;
   }
   if (chosen.size() > 1) {

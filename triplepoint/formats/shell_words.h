@@ -32,6 +32,7 @@ class ShellText {
   /// Blanks, ends of lines behind a backslash, and a comment.
   void skip_blanks();
   /// The lines after this one, up to the delimiter, are no commands. Tabs may stand before it.
+  bool expects_heredoc() const { return !heredocs_.empty(); }
   void expect_heredoc(std::string delimiter) { heredocs_.push_back(std::move(delimiter)); }
 
  private:

@@ -26,7 +26,7 @@ MODEL_ARGS=(
   --untie-embeddings-and-output-weights
   --position-embedding-type rope
   --attention-dropout 0 --hidden-dropout 0
-  --tokenizer-type Llama2Tokenizer --tokenizer-model "$CHECKPOINT/my tokenizer"
+  --tokenizer-type Llama2Tokenizer --tokenizer-model "$CHECKPOINT/my tokenizer.model"
 )
 TRAINING_ARGS="--micro-batch-size 1 --global-batch-size $((WORLD_SIZE * 4)) --bf16 \
   --use-distributed-optimizer --overlap-grad-reduce --train-iters 500 --lr 1e-4"
