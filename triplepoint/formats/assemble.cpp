@@ -101,9 +101,10 @@ bool may_be_size(const Setting& setting) {
 bool means_nothing(const Settings& settings, const Setting& setting, const KeyTable::Group& group) {
   if (!is_on(setting) || (setting.words.size() == 1 && setting.words[0] == group.neutral))
     return true;
-  return std::ranges::any_of(settings.all(), [&](const Setting& other) {
-    return other.key == group.off_where && !is_on(other);
-  });
+  return !group.off_where.empty() &&
+         std::ranges::none_of(settings.all(), [&](const Setting& other) {
+           return other.key == group.off_where && is_on(other);
+         });
 }
 
 /// The shortest part of the key, from its front on, of which the group tells: a section, or all.

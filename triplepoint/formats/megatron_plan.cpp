@@ -258,7 +258,7 @@ void state_settings(Settings& s, spec::StatedJob& stated) {
   if (stated.job.plan.precision != spec::Precision::fp32) stated.stated.insert(precision);
   if (stated.job.plan.recompute != spec::Recompute::none || s.has("recompute-granularity"))
     stated.stated.insert(recompute);
-  if (!s.has("hidden-dropout"))
+  if (!s.has("hidden-dropout") && stated.job.model.dropout == usual_dropout)  // else the library's
     stated.of_launcher.push_back(fmt::format("dropout {}", usual_dropout));
 }
 

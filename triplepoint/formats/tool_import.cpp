@@ -101,7 +101,7 @@ std::optional<std::string> in_our_words(const TomlValue& rule, const std::string
     if (theirs == "auto" && lower_case(value) == theirs && ours != "-")
       settings.assume(
           fmt::format("{} is auto, which another program sets; {} is taken", key, ours));
-    if (theirs == "*" || lower_case(theirs) == lower_case(value))
+    if (matches_pattern(lower_case(theirs), lower_case(value)))
       return ours == "-" ? std::nullopt : std::optional(ours == "*" ? value : ours);
     known.push_back(theirs);
   }
@@ -121,6 +121,10 @@ void tell_defaults(const TomlValue& tool, Settings& settings, Said& said) {
     const std::string usual = text_at(rule, "absent"), ours = text_at(rule, "sets");
     if (ours.starts_with("plan.lora.") && !has_adapters(said)) continue;
     if (usual.empty() || said.contains(ours)) continue;
+    // Of the three parts of a batch DeepSpeed takes the one that is left out from the others.
+    if (ours == "accumulation" &&
+        (said.contains("plan.global_batch_size") || !said.contains("plan.micro_batch_size")))
+      continue;
     if (usual == "?") {  // nothing usual: it stands elsewhere, or is a choice of the tool by model
       if (!settings.is_by_flags(ours))
         settings.note(DiagnosisCode::unsupported, Severity::error, {},

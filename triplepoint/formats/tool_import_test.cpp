@@ -439,6 +439,19 @@ TEST_CASE("adapters, optimizers and defaults of other tools are theirs, and told
   CHECK(left_out->job.plan.sharding == spec::Sharding::none);
   CHECK(left_out->job.plan.lora->targets.size() == 4);
   CHECK(contains(said_of(left_out), "taken as LLaMA-Factory does by default"));
+  const auto factory_with = [](const char* line) { return read(std::string(factory) + line); };
+  CHECK(factory_with("deepspeed: /app/examples/deepspeed/ds_z3_config.json\n")->job.plan.sharding ==
+        spec::Sharding::parameters);
+  CHECK(spec::has_errors(factory_with("flash_attn: disabled\n")->diagnoses));
+  const std::string part = "\"gradient_accumulation_steps\": 4,\n";
+  CHECK(job(with(deepspeed, part, ""), "ds.json", {"model"}).plan.global_batch_size == 32);
+  CHECK(job(with(deepspeed, part, "\"train_batch_size\": 64,"), "ds.json", {"model"})
+            .plan.global_batch_size == 64);
+  const std::string names = "[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n";
+  CHECK_FALSE(spec::has_errors(read(titan + names, "titan.toml")->diagnoses));
+  CHECK(spec::has_errors(
+      read(with(titan + names, "flavor", "converters = [\"float8\"]\nflavor"), "titan.toml")
+          ->diagnoses));
   const spec::Job hybrid =
       job(with(accelerate, "FULL_SHARD", "HYBRID_SHARD"), "fsdp.yaml", {"model"});
   CHECK(hybrid.plan.sharding_group_size == 8);

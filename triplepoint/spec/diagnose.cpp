@@ -309,11 +309,15 @@ class Examination : Findings {
   void head_dimension_is_usual() {
     const auto& usual = usual_head_dimensions;
     if (holds(usual, model_.kv_channels)) return;
+    const bool follows = model_.kv_channels * model_.num_attention_heads == model_.hidden_size;
     warn(Code::head_dimension,
-         "head dimension {} = hidden_size {} / num_attention_heads {} is unusual (fused attention "
-         "is made for 64, 96, 128; a size was probably copied from another model); check "
-         "hidden_size and num_attention_heads",
-         model_.kv_channels, model_.hidden_size, model_.num_attention_heads);
+         "head dimension {}{} is unusual (fused attention is made for 64, 96, 128; a size was "
+         "probably copied from another model); check {}",
+         model_.kv_channels,
+         follows ? fmt::format(" = hidden_size {} / num_attention_heads {}", model_.hidden_size,
+                               model_.num_attention_heads)
+                 : "",
+         follows ? "hidden_size and num_attention_heads" : "kv_channels");
   }
 
   void batch_is_divisible() {

@@ -89,7 +89,7 @@ TEST_CASE("import takes every flag that its refusals name") {
   with.insert(with.end(), {"--model", "llama3-8b", "-o", scratch.path("jobs")});
   const Outcome imported = call(with);
   REQUIRE(imported.code == exit_ok);
-  CHECK(contains(imported.out, "by default 1 node, batch 128"));
+  CHECK(contains(imported.out, "by default 1 node, recompute none"));
   const Outcome job =
       call({"show", scratch.path("jobs") + deepspeed.substr(0, deepspeed.size() - 4) + "toml"});
   CHECK_MESSAGE(contains(job.out, "llama3-8b"), (job.out + job.err));
