@@ -58,6 +58,13 @@ Result<run::Run> read_run(const std::vector<std::string>& files,
     return run::load(files[0]);
   if (files.size() == 1 && as_it_is && telemetry::looks_like_time_series(files[0]))
     return telemetry::read_time_series(files[0]);
+  for (const std::string& file : files)
+    if (files.size() > 1 && telemetry::looks_like_time_series(file))
+      return error(
+          "{}: readings of another sampler are not joined with traces or logs (their clocks may "
+          "differ); give it alone to triplepoint report, which says which GPU is slow, or record "
+          "the training with triplepoint record",
+          file);
   auto read = trace_report::read_trace_input(files, options, trace::HostSpans::ops);
   if (const auto why = read ? std::nullopt : telemetry::why_no_time_series(files[0]))
     return error(*why);

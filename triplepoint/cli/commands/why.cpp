@@ -66,7 +66,8 @@ class Why : public Command {
     if (!(gap.measured > Seconds()))
       return error(sources_.front() +
                    ": it has no steps (why explains the time of a step); mark them while "
-                   "recording, or give traces of kernels or a training's log");
+                   "recording, or give traces of kernels or a training's log instead; triplepoint "
+                   "report says which GPU is slow");
     const bool was_busy = run::was_disturbed(measured.numbers);
     if (was_busy)  // which shows as waiting and as late hosts
       for (advise::GapPart& part : gap.parts)

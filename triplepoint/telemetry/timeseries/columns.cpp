@@ -105,13 +105,16 @@ struct Known {
 constexpr std::array known = {
     Known{"temperature_gpu temp temperature gpu_temp gpu_temperature temp_gpu gtemp tmptr die "
           "temperature_sensor_edge temperature_edge edge edge_temperature core_temp "
-          "gpu_core_temperature gpu_#_temp gpu_#_temperature gpu#_temp gpu#_temperature temp#",
+          "gpu_core_temperature gpu_edge_temperature gpu_#_temp gpu_#_temperature gpu#_temp "
+          "gpu#_temperature temp#",
           "die_c"},
     Known{"temperature_sensor_junction hotspot temperature_hotspot hotspot_temperature junction "
-          "junction_temperature temperature_junction temperature_hot_spot gpu_t",
+          "junction_temperature temperature_junction temperature_hot_spot gpu_t "
+          "gpu_junction_temperature",
           "junction_c"},
     Known{"temperature_memory temperature_sensor_memory mem_temp memory_temp memory_temperature "
-          "mtemp mmtmp mem_t temperature_mem mem memory gpu_#_memory_temp gpu_#_memory_temperature",
+          "mtemp mmtmp mem_t temperature_mem mem memory gpu_memory_temperature gpu_#_memory_temp "
+          "gpu_#_memory_temperature",
           "memory_c"},
     Known{"power_draw_instant power_instant power pwr gpu_power gpu_power_draw power_usage "
           "power_draw_watts gpu_#_powerwatts gpu_#_power gpu#_power power# powinst",
@@ -119,9 +122,10 @@ constexpr std::array known = {
     Known{"power_draw power_draw_average power_average", "power_average_w", 1,
           ReadingKind::average},
     Known{"socket_power current_socket_power current_socket_graphics_package_power "
-          "power_socket_power",
+          "power_socket_power gpu_package_power",
           "power_instant_w", 1, ReadingKind::instant, Scope::package},
-    Known{"average_socket_power average_graphics_package_power power_average_socket_power",
+    Known{"average_socket_power average_graphics_package_power power_average_socket_power "
+          "gpu_average_package_power",
           "power_average_w", 1, ReadingKind::average, Scope::package},
     Known{"module_power_draw_instant module_power_draw module_power", "module_power_w", 1,
           ReadingKind::instant, Scope::module},
@@ -129,12 +133,12 @@ constexpr std::array known = {
     Known{"power_limit enforced_power_limit pmlmt max_graphics_package_power power_cap pwr_cap "
           "powerlimit gpu_#_enforcedpowerlimitwatts",
           "power_limit_w"},
-    Known{
-        "total_energy_consumption energy_consumption accumulated_energy gpu_energy_consumed energy",
-        "energy_j", 1, ReadingKind::counter},
+    Known{"total_energy_consumption energy_consumption accumulated_energy energy", "energy_j", 1,
+          ReadingKind::counter},
+    Known{"gpu_energy_consumed", "energy_j", 1e-6, ReadingKind::counter},
     Known{"totec", "energy_j", 1e-3, ReadingKind::counter},
     Known{"sm gpu_#_gpu utilization_gpu gpu_utilization gpu_util utilization gputl gfx_activity "
-          "gpu_use gpu_busy gfx usage_gfx_activity gpu#_util gpu#_utilization",
+          "gpu_use gpu_busy gfx usage_gfx_activity gpu_gfx_activity gpu#_util gpu#_utilization",
           "utilization", 0.01, ReadingKind::average},
     Known{"clocks_sm clocks_current_sm sm_clock sm_clk clocks_gr clocks_current_graphics sm smclk "
           "graphics_clock gfx_0_clk gfx_clk gfx_clock gpu_clock gpu_clk sclk sclk_clock_speed pclk "
@@ -144,7 +148,7 @@ constexpr std::array known = {
           "mem_clk mem_0_clk clock_mem_0_clk gpu_#_memoryclock",
           "memory_clock_mhz"},
     Known{"mem utilization_memory memory_utilization mcutl umc_activity gpu_#_memory "
-          "usage_umc_activity",
+          "usage_umc_activity gpu_umc_activity",
           "memory_utilization", 0.01, ReadingKind::average},
     Known{"memory_used fbusd fb_used used_vram vram_used", "memory_used_b", 1048576},
     Known{"fan_speed fan", "fan_share", 0.01},
@@ -342,6 +346,7 @@ Column column_of(std::string_view title, std::string_view unit_word) {
   if (unit == nullptr) unit = unit_of(unit_word);
   std::string name = plain(title);
   if (name.starts_with("nvidia_smi_")) name.erase(0, 11);
+  if (name.starts_with("amd_gpu_")) name.erase(0, 4);
   if (unit == nullptr)
     for (const Named& one : named) {
       std::optional<int32_t> none;

@@ -525,9 +525,13 @@ class FileReader {
   void add_answer(const Json& series, std::vector<Answer>& to) {
     Answer one;
     bool is_instance = false, has_uuid = false;
-    std::string host;
+    std::string host, clock, die;
     for (const auto& [label, json] : series.at("metric").items()) {
       const std::string value = text_of(json), word = lower_case(label);
+      // AMD's exporter calls all clocks gpu_clock, of each die.
+      if (word == "clock_type") clock = lower_case(value);
+      if (word == "clock_index") die = value;
+      if (word == "clock_type" || word == "clock_index") continue;
       is_instance |= !value.empty() && is_of_instance(label, value);
       if (label == "__name__") one.metric = value;
       if (label == "__name__" || value.empty() || is_of_instance(label, value)) continue;
@@ -539,6 +543,9 @@ class FileReader {
       if (is == Is::host && (host.empty() || rank_of_host(label) < rank_of_host(host)))
         host = label, one.host = value;
     }
+    const bool is_main = clock.empty() || contains(clock, "system");
+    const bool is_memory = contains(clock, "memory");
+    if (is_memory) one.metric = "memory_clock";
     const Column& column = known_column(one.metric);
     // Power, temperatures and clocks that an instance tells are its whole GPU's.
     const bool is_whole =
@@ -548,6 +555,9 @@ class FileReader {
     if (one.metric.empty()) why = "a series without a name";
     if (tells_of_gpus(column) && one.gpu.empty() && !column.of_node) why = " without a GPU's label";
     if (is_instance && !is_whole) why = " of MIG instances";
+    if (!is_main && !is_memory) why = " of " + clock;
+    const auto first = dies_.try_emplace(one.metric + "\n" + one.host + "\n" + one.gpu, die).first;
+    if (first->second != die) why = " of further dies";
     if (!tells_of_gpus(column) || !why.empty()) {
       unread_.insert(one.metric + why);
       return;
@@ -675,9 +685,10 @@ class FileReader {
   std::map<std::string, Column> titles_;
   std::size_t without_time_ = 0;  // readings of Prometheus
   std::set<std::string> unread_;
-  std::vector<Json> answers_;    // series of Prometheus
-  std::set<std::string> apart_;  // labels of them that name the node
-  std::set<const void*> twice_;  // that tell what another does
+  std::vector<Json> answers_;                // series of Prometheus
+  std::set<std::string> apart_;              // labels of them that name the node
+  std::map<std::string, std::string> dies_;  // whose clock is read, by metric and GPU
+  std::set<const void*> twice_;              // that tell what another does
   std::size_t of_instances_ = 0;
   bool has_empty_answer_ = false;
 };

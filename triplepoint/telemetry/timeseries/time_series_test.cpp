@@ -132,7 +132,18 @@ TEST_CASE("AMD's tools: junction and package, apart from NVIDIA's") {
       R"({"value":745,"unit":"W"}},"clock":{"gfx_0":{"clk":{"value":2100,"unit":"MHz"}}},)"
       R"("temperature":{"edge":"N/A","hotspot":{"value":80,"unit":"C"}}},)"
       R"({"gpu":1,"power":{"socket_power":"N/A"},"clock":{"gfx_0":{"clk":{"value":2050,"unit":)"
-      R"("MHz"}}},"temperature":{"hotspot":{"value":70,"unit":"C"}}}])"};
+      R"("MHz"}}},"temperature":{"hotspot":{"value":70,"unit":"C"}}}])",
+      // Of the exporter: clocks of all types and dies have one name.
+      R"({"resultType":"matrix","result":[)"
+      R"({"metric":{"__name__":"gpu_package_power","gpu_id":"0"},"values":[[1788852000,"745"]]},)"
+      R"({"metric":{"__name__":"amd_gpu_junction_temperature","gpu_id":"1"},)"
+      R"("values":[[1788852000,"70"]]},)"
+      R"({"metric":{"__name__":"gpu_clock","gpu_id":"0","clock_type":"GPU_CLOCK_TYPE_SYSTEM",)"
+      R"("clock_index":"0"},"values":[[1788852000,"2100"]]},)"
+      R"({"metric":{"__name__":"gpu_clock","gpu_id":"0","clock_type":"GPU_CLOCK_TYPE_SYSTEM",)"
+      R"("clock_index":"1"},"values":[[1788852000,"1900"]]},)"
+      R"({"metric":{"__name__":"gpu_clock","gpu_id":"0","clock_type":"GPU_CLOCK_TYPE_VIDEO",)"
+      R"("clock_index":"0"},"values":[[1788852000,"29"]]}]})"};
   for (const char* const text : texts) {
     CAPTURE(text);
     const run::Run run = read(text, *text == 'd' || *text == 't' ? "amd.csv" : "amd.json");
@@ -143,6 +154,7 @@ TEST_CASE("AMD's tools: junction and package, apart from NVIDIA's") {
     CHECK(run::find_series(run, "power_instant_w", 1) == nullptr);
     CHECK(run::find_series(run, "die_c", 0) == nullptr);
   }
+  CHECK(column_of("gpu_energy_consumed").unit == 1e-6);  // its exporter tells microjoules
 }
 
 TEST_CASE("in the table of dcgmi entities are two words, and a power violation is no power") {
