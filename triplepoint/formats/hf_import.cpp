@@ -137,11 +137,13 @@ class Reader {
                         : k_.positive(heads, k_.family_number("head_dim")
                                                  .value_or(std::max<int64_t>(
                                                      1, m.hidden_size / m.num_attention_heads)));
-    const std::string_view length =
-        k_.s.first({"max_position_embeddings", "n_positions", "n_ctx", "seq_length", "max_seq_len",
-                    "max_sequence_length", "model_max_length"});
-    const auto longest = k_.s.count(length, 1, 1'000'000'000);
-    m.sequence_length = longest ? *longest : k_.usual(length, 2048);
+    // Those of training and of positions that are stretched differ; the longer one is possible.
+    const Names lengths{"max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"};
+    const Names trained_lengths{"seq_length", "max_sequence_length", "model_max_length"};
+    const auto positions = k_.s.count(k_.s.first(lengths), 1, 1'000'000'000);
+    const auto trained = k_.s.count(k_.s.first(trained_lengths), 1, 1'000'000'000);
+    m.sequence_length = positions || trained ? std::max(positions.value_or(1), trained.value_or(1))
+                                             : k_.usual(k_.s.first(lengths), 2048);
     if (k_.count({"word_embed_proj_dim"}).value_or(m.hidden_size) != m.hidden_size)
       k_.refuse("word_embed_proj_dim",
                 "word_embed_proj_dim is not the width of the layers (embeddings of another width "
@@ -196,7 +198,8 @@ class Reader {
     const bool ties = k_.family_truth("tied_embeddings", false);
     m.tied_embeddings = tied ? *tied : k_.usual_truth("tie_word_embeddings", ties);
     const auto none = k_.boolean({"no_bias"}),
-               some = k_.boolean({"mlp_bias", "bias", "use_bias", "add_bias_linear"});
+               some =
+                   k_.boolean({"mlp_bias", "bias", "use_bias", "add_bias_linear", "enable_bias"});
     m.biases = some.value_or(none ? !*none : k_.family_truth("biases", false));
     if (!some && !none && m.biases) k_.usual_truth("bias", true);
     m.dropout =

@@ -36,6 +36,16 @@ TEST_CASE("a Llama config.json gives the library's Llama") {
   CHECK(imported.model == library_model("llama3-8b", imported.model));
 }
 
+TEST_CASE("what families of 2023 say of their software passes, and the longer of two lengths") {
+  const ImportedModel imported = import(with(
+      fixture("llama.json"), "{",
+      R"({"offset_alibi": 100, "skip_bias_add": true, "masked_softmax_fusion": true, "rotary": true,
+          "inference_runner": 0, "post_layer_norm": true, "seq_length": 262144,)"));
+  CHECK(imported.diagnoses.empty());
+  CHECK(imported.model.sequence_length == 262144);
+  CHECK(import(with(fixture("llama.json"), "{", "{\"enable_bias\": true,")).model.biases);
+}
+
 TEST_CASE("a DeepSeek config.json gives the library's mixture with latent attention") {
   const ImportedModel imported = import(fixture("deepseek.json"));
   CHECK(imported.diagnoses.empty());

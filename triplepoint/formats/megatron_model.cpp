@@ -64,8 +64,8 @@ int64_t read_vocabulary(Settings& s) {
 }
 
 /// Without --ffn-hidden-size Megatron takes 4 h, and 2/3 of it in steps of 64 for SwiGLU.
-int64_t default_ffn(const Model& model) {
-  if (model.activation != spec::Activation::swiglu) return 4 * model.hidden_size;
+int64_t default_ffn(Settings& s, const Model& model) {
+  if (!s.has("swiglu")) return 4 * model.hidden_size;  // of other gated ones, too
   return std::max<int64_t>(64, model.hidden_size * 4 * 2 / 3 / 64 * 64);
 }
 
@@ -100,7 +100,7 @@ Result<void> read_dimensions(Settings& s, Model& model) {
   model.sequence_length = TPT_TRY(s.required("seq-length"));
   model.activation = read_activation(s);
   model.ffn_hidden_size =
-      s.count("ffn-hidden-size", 1, largest_dimension).value_or(default_ffn(model));
+      s.count("ffn-hidden-size", 1, largest_dimension).value_or(default_ffn(s, model));
   const bool grouped = s.flag("group-query-attention");
   const int64_t groups = s.count("num-query-groups", 1, largest_dimension).value_or(1);
   model.num_query_groups = grouped ? groups : model.num_attention_heads;
