@@ -740,92 +740,80 @@ TEST_CASE("steps behind a break in the numbers are left out, and that is told") 
       gap.untold, [](const std::string& text) { return text.starts_with("1 more marked steps"); }));
 }
 
-/// Ranks that compute with collectives beside; rank 1 takes `slower` times as long.
-run::Run overlapped(double slower) {
-  constexpr int32_t ranks = 4, steps = 20, layers = 16;
+/// Kernels and the communication of one group, in milliseconds.
+struct SmallTrace {
   run::Run run;
-  run::Timeline& timeline = run.timeline;
-  run.manifest.origin = run::Origin::imported;
-  timeline.num_ranks = ranks;
-  timeline.names = run::NameKind::kernels;
-  timeline.communicators = {{.name = "data", .size = ranks}};
-  const int32_t gemm = timeline.intern({.name = "gemm", .kind = run::SpanKind::compute});
-  const int32_t reduce = timeline.intern({.name = "all_reduce",
-                                          .kind = run::SpanKind::communication,
-                                          .stream = run::Stream::communication,
-                                          .op_class = spec::OpClass::communication,
-                                          .collective = spec::Collective::all_reduce});
-  for (int32_t i = 0; i < 2 * ranks; ++i)
-    timeline.lanes.push_back({i / 2, i % 2 ? run::Stream::communication : run::Stream::compute, i});
-  const auto add = [&](Instant begin, Instant end, int32_t type, int32_t rank, int64_t sequence) {
-    timeline.spans.push_back({begin, end, type, rank});
-    timeline.details.push_back({.lane = 2 * rank + (type == reduce ? 1 : 0),
-                                .communicator = type == reduce ? 0 : -1,
-                                .sequence = sequence});
-  };
-  Instant start, done;
+  int32_t gemm = 0, talk = 0;
+
+  SmallTrace(int32_t ranks, spec::Collective collective) {
+    run.manifest.origin = run::Origin::imported;
+    run.timeline.num_ranks = ranks;
+    run.timeline.names = run::NameKind::kernels;
+    run.timeline.communicators = {{.name = "group", .size = ranks}};
+    gemm = run.timeline.intern({.name = "gemm", .kind = run::SpanKind::compute});
+    talk = run.timeline.intern({.name = "nccl",
+                                .kind = run::SpanKind::communication,
+                                .stream = run::Stream::communication,
+                                .op_class = spec::OpClass::communication,
+                                .collective = collective});
+  }
+  void add(double begin, double end, int32_t rank, int64_t number = -1) {
+    const auto at = [](double ms) { return instant_at(ms * unit::ms); };
+    if (rank < 0) return run.steps.push_back({at(begin), at(end), 0, 0});
+    run.timeline.spans.push_back({at(begin), at(end), number < 0 ? gemm : talk, rank});
+    run.timeline.details.push_back({.communicator = number < 0 ? -1 : 0, .sequence = number});
+  }
+  Gap gap() {
+    run::sort(run.timeline);
+    return gap_of(run, nullptr);
+  }
+};
+
+/// Ranks that compute with collectives beside; rank 1 takes `slower` times as long.
+Gap overlapped(double slower) {
+  constexpr int32_t ranks = 4, steps = 20, layers = 16;
+  SmallTrace trace(ranks, spec::Collective::all_reduce);
+  double start = 0, done = 0;
   for (int32_t step = 0; step < steps; ++step) {
-    std::vector<Instant> now(ranks, start);
+    std::vector<double> now(ranks, start);
     for (int32_t layer = 0; layer < layers; ++layer) {
       for (int32_t rank = 0; rank < ranks; ++rank) {
-        const Seconds own = (rank == 1 ? slower : 1) * 0.4 * unit::ms;
-        add(now[as_size(rank)], now[as_size(rank)] + own, gemm, rank, -1);
-        now[as_size(rank)] = now[as_size(rank)] + own;
+        const double begin = now[as_size(rank)];
+        trace.add(begin, now[as_size(rank)] = begin + 0.4 * (rank == 1 ? slower : 1), rank);
       }
       if (layer < layers / 2 || layer % 2 == 0) continue;
-      const Instant end = std::max(done, std::ranges::max(now)) + 0.3 * unit::ms;
+      const double end = std::max(done, std::ranges::max(now)) + 0.3;
       for (int32_t rank = 0; rank < ranks; ++rank)
-        add(std::max(done, now[as_size(rank)]), end, reduce, rank, step * layers + layer);
+        trace.add(std::max(done, now[as_size(rank)]), end, rank, step * layers + layer);
       done = end;
     }
-    run.steps.push_back({start, done, 0, 0});
+    trace.add(start, done, -1);
     start = done;
   }
-  run::sort(timeline);
-  return run;
+  return trace.gap();
 }
 
 TEST_CASE("a late rank costs what the step loses, though some waits are hidden") {
   for (const double slower : {1.3, 1.5}) {
     CAPTURE(slower);
-    const Gap gap = gap_of(overlapped(slower), nullptr);
-    const Seconds lost = gap.measured - gap_of(overlapped(1), nullptr).measured;
+    const Gap gap = overlapped(slower);
     REQUIRE(!gap.parts.empty());
     CHECK(gap.parts.front().what.starts_with("Rank 1 slows the others"));
-    CHECK(gap.parts.front().cost / lost == Approx(1).epsilon(0.15));
+    CHECK(gap.parts.front().cost / (gap.measured - overlapped(1).measured) ==
+          Approx(1).epsilon(0.15));
   }
 }
 
 TEST_CASE("waits for the stage before are the pipeline's, and no transfer") {
-  run::Run run;
-  run::Timeline& timeline = run.timeline;
-  run.manifest.origin = run::Origin::imported;
-  timeline.num_ranks = 2;
-  timeline.names = run::NameKind::kernels;
-  timeline.communicators = {{.name = "stages", .ranks = {0, 1}, .size = 2}};
-  const int32_t gemm = timeline.intern({.name = "gemm", .kind = run::SpanKind::compute});
-  const int32_t message = timeline.intern({.name = "send",
-                                           .kind = run::SpanKind::communication,
-                                           .stream = run::Stream::communication,
-                                           .op_class = spec::OpClass::communication,
-                                           .collective = spec::Collective::send_recv});
-  const auto add = [&](double begin_ms, double end_ms, int32_t type, int32_t rank, int64_t number) {
-    timeline.spans.push_back(
-        {instant_at(begin_ms * unit::ms), instant_at(end_ms * unit::ms), type, rank});
-    timeline.details.push_back({.communicator = number < 0 ? -1 : 0, .sequence = number});
-  };
-  for (int i = 0; i < 30; ++i) {  // stage 1 computes what stage 0 sends, which then waits
-    add(10 * i, 10 * i + 4.9, gemm, 0, -1);
-    add(10 * i + 4.9, 10 * i + 5, message, 0, 2 * i);
-    add(10 * i, 10 * i + 5, message, 1, 2 * i);
-    add(10 * i + 5, 10 * i + 9.9, gemm, 1, -1);
-    add(10 * i + 9.9, 10 * i + 10, message, 1, 2 * i + 1);
-    add(10 * i + 5, 10 * i + 10, message, 0, 2 * i + 1);
-    run.steps.push_back(
-        {instant_at(10 * i * unit::ms), instant_at((10 * i + 10) * unit::ms), 0, 0});
+  SmallTrace trace(2, spec::Collective::send_recv);
+  for (int i = 0; i < 60; ++i) {  // the stages take turns
+    const double begin = 5 * i, end = begin + 5;
+    trace.add(begin, end - 0.1, i % 2);
+    trace.add(end - 0.1, end, i % 2, i);
+    trace.add(begin, end, 1 - i % 2, i);
+    if (i % 2 == 0) trace.add(begin, begin + 10, -1);
   }
-  run::sort(timeline);
-  const Gap gap = gap_of(run, nullptr);
+  const Gap gap = trace.gap();
   CHECK(cost_of(gap, "bubble") == Approx(5e6).epsilon(0.05));
   CHECK(cost_of(gap, "exposed_communication") == 0);
 }

@@ -13,7 +13,12 @@ std::string device_number(const Run& run, std::size_t device) {
   const Device& one = run.devices[device];
   const bool has_nodes =
       std::ranges::any_of(run.devices, [&](const Device& other) { return other.node != one.node; });
-  return has_nodes ? fmt::format("{} of node {}", one.local, one.node) : std::to_string(one.local);
+  if (!has_nodes) return std::to_string(one.local);
+  const std::vector<std::string>& hosts = run.manifest.hosts;
+  const auto node = static_cast<std::size_t>(one.node);
+  const bool is_named = node < hosts.size() && !hosts[node].empty();
+  return fmt::format("{} of node {}{}", one.local, one.node,
+                     is_named ? fmt::format(" ({})", hosts[node]) : "");
 }
 
 std::vector<std::string> device_numbers(const Run& run) {

@@ -16,6 +16,8 @@
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/run/device_number.h"
+
 #include "triplepoint/telemetry/driver_values.h"
 #include "triplepoint/telemetry/nvml/sensor.h"
 #include "triplepoint/telemetry/recorder/closing.h"
@@ -585,10 +587,8 @@ void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) {
       const int64_t lost = track.absent + track.implausible;
       if (lost == 0 || !is_known[signal] || told++ >= most_told) continue;
       notes.push_back(fmt::format(
-          "{} of GPU {}{}: {} of {} readings are {} (\"{}\"{}) and are left out", signal,
-          run.devices[i].local,
-          run.devices[i].node > 0 ? fmt::format(" of node {}", run.devices[i].node) : "", lost,
-          lost + static_cast<int64_t>(track.ns.size()),
+          "{} of GPU {}: {} of {} readings are {} (\"{}\"{}) and are left out", signal,
+          run::device_number(run, i), lost, lost + static_cast<int64_t>(track.ns.size()),
           track.implausible == 0 ? "not there"
           : track.absent == 0    ? "implausible"
                                  : "not there or implausible",
