@@ -174,7 +174,8 @@ void report_unknown_keys(Settings& settings, const KeyTable& table) {
       told.insert(fmt::format("{} is ignored, as asked", settings.shown(setting.key)));
       continue;
     }
-    if (settings.asked().contains(setting.key) || setting.is_null) continue;
+    const bool empty = setting.is_list && setting.words.empty();  // a section of nothing
+    if (settings.asked().contains(setting.key) || setting.is_null || empty) continue;
     const bool size = may_be_size(setting);
     if (const auto parent = asked_table(settings, setting.key)) {
       settings.note(DiagnosisCode::inconsistent, Diagnosis::Severity::error, setting.key,

@@ -117,6 +117,8 @@ void set_devices(Settings& settings, const ImportHints& hints, const MachineFact
   if (!devices) devices = asked;
   if (!devices && batch.num_gpus) devices = std::min(*batch.num_gpus, cluster.gpus_per_node);
   const int64_t nodes = facts.num_nodes.value_or(nodes_of_script(hints));
+  if (!devices && nodes == 0 && facts.processes < cluster.gpus_per_node)
+    devices = facts.processes;  // on one node; nothing where there is no number
   if (facts.processes && nodes > 0) {
     if (!devices) devices = std::max<int64_t>(1, *facts.processes / nodes);
     if (*devices * nodes != *facts.processes)
@@ -149,8 +151,9 @@ void set_nodes(Settings& settings, const ImportHints& hints, const MachineFacts&
                                 "cluster with as many devices a node",
                                 *all, cluster.gpus_per_node));
     else if (!hints.num_nodes)
-      settings.assume(fmt::format("{} processes on nodes of {} GPUs: {} nodes", *all,
-                                  cluster.gpus_per_node, file));
+      settings.assume(fmt::format("{} process{} on nodes of {} GPUs: {} node{}", *all,
+                                  *all == 1 ? "" : "es", cluster.gpus_per_node, file,
+                                  file == 1 ? "" : "s"));
   }
   const int64_t nodes = hints.num_nodes.value_or(file > 0 ? file : script);
   const bool own = hints.cluster && spec::is_own_cluster(*hints.cluster);

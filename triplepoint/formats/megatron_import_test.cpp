@@ -338,6 +338,7 @@ TEST_CASE("nodes and devices are read of every launcher and scheduler") {
   CHECK(machines("", "deepspeed --include a:0,1,2,3@b:0,1,2,3") == Machines(2, 4));
   CHECK(machines("", "deepspeed --include=localhost:4,5") == Machines(1, 2));
   CHECK(machines("", "mpirun -np 32 -npernode 8 python") == Machines(4, 8));
+  CHECK(machines("", "mpirun -np 4 python") == Machines(1, 4));
   CHECK(machines("", "flux run -N 2 -n 16 python") == Machines(2, 8));
   const std::string one = with(line(""), "--nnodes 4 ", "");
   CHECK(contains(refusal("#SBATCH -N 4\n" + one), "but the batch lines ask for 4"));

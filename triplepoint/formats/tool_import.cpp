@@ -105,8 +105,15 @@ std::optional<std::string> in_our_words(const TomlValue& rule, const std::string
       return ours == "-" ? std::nullopt : std::optional(ours == "*" ? value : ours);
     known.push_back(theirs);
   }
-  refuse_value(key, value, did_you_mean(value, known), settings);
+  refuse_value(key, value, fmt::format("known are {}", fmt::join(known, ", ")), settings);
   return std::nullopt;
+}
+
+/// Whether a rule counts, by the value of another key that its keys belong to.
+bool counts(const TomlValue& rule, Settings& settings) {
+  const std::string only = text_at(rule, "only"), key = only.substr(0, only.find('='));
+  const auto value = only.empty() ? std::nullopt : settings.text(key);
+  return !value || fmt::format("{}={}", key, *value) == only;
 }
 
 bool has_adapters(const Said& said) {
@@ -146,6 +153,10 @@ Said read_keys(const TomlValue& tool, Settings& settings) {
   for (const TomlValue& rule : items_of(tool, "key")) {
     for (const std::string& key : split(text_at(rule, "name"), '|')) {
       if (!settings.has(key) || settings.is_ignored(key)) continue;
+      if (!counts(rule, settings)) {
+        settings.assume(fmt::format("{} has no effect without {}", key, text_at(rule, "only")));
+        continue;
+      }
       std::optional<std::string> ours;
       if (!text_at(rule, "parts").empty()) {
         ours = parts_in_our_words(rule, key, settings);
@@ -154,7 +165,11 @@ Said read_keys(const TomlValue& tool, Settings& settings) {
           std::erase(*value, '_');  // YAML
         ours = in_our_words(rule, key, *value, settings);
       }
-      if (ours) said[text_at(rule, "sets")] = *ours;
+      const std::string sets = text_at(rule, "sets");
+      if (ours && sets.ends_with("_size") && !whole_number(*ours))
+        settings.count(key, 1, largest_dimension);  // which tells what it must be
+      else if (ours)
+        said[sets] = *ours;
     }
   }
   tell_defaults(tool, settings, said);

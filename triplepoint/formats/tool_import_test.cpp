@@ -447,6 +447,10 @@ TEST_CASE("adapters, optimizers and defaults of other tools are theirs, and told
   CHECK(job(with(deepspeed, part, ""), "ds.json", {"model"}).plan.global_batch_size == 32);
   CHECK(job(with(deepspeed, part, "\"train_batch_size\": 64,"), "ds.json", {"model"})
             .plan.global_batch_size == 64);
+  CHECK(contains(read(with(deepspeed, part, "\"train_batch_size\": GLOBAL,"), "ds.json", {"model"})
+                     ->diagnoses.at(0)
+                     .what,
+                 "train_batch_size is 'GLOBAL' (it must be a whole number from 1"));
   const std::string names = "[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n";
   CHECK_FALSE(spec::has_errors(read(titan + names, "titan.toml")->diagnoses));
   CHECK(spec::has_errors(
@@ -455,6 +459,11 @@ TEST_CASE("adapters, optimizers and defaults of other tools are theirs, and told
   const spec::Job hybrid =
       job(with(accelerate, "FULL_SHARD", "HYBRID_SHARD"), "fsdp.yaml", {"model"});
   CHECK(hybrid.plan.sharding_group_size == 8);
+  const auto plain = read(with(accelerate, "FSDP", "MULTI_GPU") + "megatron_lm_config: {}\n",
+                          "ddp.yaml", {"model"});
+  CHECK(plain->job.plan.sharding == spec::Sharding::none);
+  CHECK(contains(said_of(plain), "has no effect without distributed_type=FSDP"));
+  CHECK_FALSE(spec::has_errors(plain->diagnoses));
 }
 
 TEST_CASE("files that look alike are called by their tool's name") {
