@@ -86,7 +86,8 @@ PatternWords words_of(const StepPattern& pattern, Seconds base) {
                             pattern.period,
                             pattern.is_pause ? "the training stands still for" : "one takes", each,
                             pattern.is_pause ? "" : " longer", pattern.count),
-                "save asynchronously, less often, or to faster storage", "writes at that time"};
+                "save asynchronously or to faster storage; save and evaluate less often",
+                "writes at that time"};
       return {"garbage_collection",
               fmt::format("every {} steps one takes {} longer, {} times (garbage collection, "
                           "logging, or a data shard)",
