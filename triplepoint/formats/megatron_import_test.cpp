@@ -112,6 +112,13 @@ TEST_CASE("a layout that is written reads back") {
   CHECK_FALSE(read_pipeline_layout("(t|*2").has_value());
 }
 
+TEST_CASE("the fork of DeepSpeed names heads of keys and values, and its own engine") {
+  const Imported imported =
+      import(line("--num-key-value-heads 8 --no-pipeline-parallel --universal-checkpoint"));
+  CHECK(imported.job.model.num_query_groups == 8);
+  CHECK_FALSE(spec::has_errors(imported.diagnoses));
+}
+
 TEST_CASE("FP8 is on by its format, or by a switch of 2023") {
   for (const char* on : {"--fp8-format hybrid", "--fp8-hybrid", "--fp8-e4m3"})
     CHECK(import(line(fmt::format("--bf16 {}", on))).job.plan.precision == spec::Precision::fp8);

@@ -103,7 +103,8 @@ Result<void> read_dimensions(Settings& s, Model& model) {
       s.count("ffn-hidden-size", 1, largest_dimension).value_or(default_ffn(s, model));
   const bool grouped = s.flag("group-query-attention");
   const int64_t groups = s.count("num-query-groups", 1, largest_dimension).value_or(1);
-  model.num_query_groups = grouped ? groups : model.num_attention_heads;
+  const auto key_values = s.count("num-key-value-heads", 1, largest_dimension);  // DeepSpeed's fork
+  model.num_query_groups = key_values.value_or(grouped ? groups : model.num_attention_heads);
   if (!grouped && groups > 1 && groups != model.num_attention_heads)
     s.assume(
         fmt::format("num-query-groups {} has no effect without group-query-attention: every "

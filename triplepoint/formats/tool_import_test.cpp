@@ -443,6 +443,7 @@ TEST_CASE("adapters, optimizers and defaults of other tools are theirs, and told
   CHECK(factory_with("deepspeed: /app/examples/deepspeed/ds_z3_config.json\n")->job.plan.sharding ==
         spec::Sharding::parameters);
   CHECK(spec::has_errors(factory_with("flash_attn: disabled\n")->diagnoses));
+  CHECK(factory_with("ray_num_workers: 4\n")->job.world_size() == 4);
   const std::string part = "\"gradient_accumulation_steps\": 4,\n";
   CHECK(job(with(deepspeed, part, ""), "ds.json", {"model"}).plan.global_batch_size == 32);
   CHECK(job(with(deepspeed, part, "\"train_batch_size\": 64,"), "ds.json", {"model"})
