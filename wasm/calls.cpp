@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/quoting.h"

@@ -6,8 +6,6 @@
 #include <map>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/parallel.h"

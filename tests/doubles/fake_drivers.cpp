@@ -5,7 +5,6 @@
 #include <fstream>
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 namespace triplepoint::doubles {
 

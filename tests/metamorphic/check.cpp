@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/spec/load.h"

@@ -9,8 +9,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"

@@ -3,8 +3,6 @@
 #include <initializer_list>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/random.h"
 #include "triplepoint/base/result.h"
 

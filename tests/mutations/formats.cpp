@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats.h"
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/lists.h"
 
 #include "triplepoint/store/store_database.h"

@@ -6,7 +6,6 @@
 #include <set>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/scratch_folder.h"

@@ -3,7 +3,6 @@
 #include <string>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"

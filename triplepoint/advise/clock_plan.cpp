@@ -6,8 +6,6 @@
 #include <limits>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/quoting.h"

@@ -7,9 +7,6 @@
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/advise/gap_model.h"

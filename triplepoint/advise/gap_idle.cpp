@@ -4,8 +4,6 @@
 #include <map>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 

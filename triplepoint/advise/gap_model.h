@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/run/run.h"

@@ -6,8 +6,6 @@
 #include <span>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::advise {

@@ -2,9 +2,6 @@
 // What is left of a gap, by what the devices do.
 #include <array>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/advise/gap_model.h"

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/random.h"
 

@@ -7,8 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/parallel.h"
 
 namespace triplepoint::advise {

@@ -4,9 +4,6 @@
 #include <memory>
 #include <set>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 

@@ -2,9 +2,6 @@
 // Placements as files that launchers read.
 #include <algorithm>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/advise/place.h"
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/pipeline_layout.h"

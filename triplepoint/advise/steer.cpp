@@ -5,9 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/search/objective.h"

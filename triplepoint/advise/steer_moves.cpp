@@ -6,9 +6,6 @@
 #include <limits>
 #include <numeric>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/run/throttle_reasons.h"
 
 #include "triplepoint/search/objective.h"

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/random.h"
 

@@ -3,8 +3,6 @@
 #include <initializer_list>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "triplepoint/run/run.h"
 #include "triplepoint/run/throttle_reasons.h"
 

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/fault.h"

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 

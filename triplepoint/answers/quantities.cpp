@@ -5,9 +5,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/result.h"
 

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 

@@ -10,9 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/app/recording.h"

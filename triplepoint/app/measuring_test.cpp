@@ -6,7 +6,6 @@
 #include <map>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "triplepoint/base/scratch_folder.h"

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include <fmt/format.h>
-
 #include "triplepoint/app/sources.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/trace_report/input.h"

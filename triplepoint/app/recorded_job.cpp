@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/app/recording.h"

@@ -14,7 +14,6 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

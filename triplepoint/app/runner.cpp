@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/parallel.h"

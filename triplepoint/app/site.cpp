@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include <fmt/chrono.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"

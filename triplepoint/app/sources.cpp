@@ -5,9 +5,6 @@
 #include <iterator>
 #include <map>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/quoting.h"
 

@@ -7,8 +7,6 @@
 #include <memory>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/run.h"

@@ -5,9 +5,6 @@
 #include <cmath>
 #include <set>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::app {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/app/this_machine.h"
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/quoting.h"
 

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include <fmt/format.h>
 #include <sys/uio.h>
 #include <unistd.h>
 

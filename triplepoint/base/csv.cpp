@@ -5,8 +5,6 @@
 #include <charconv>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"
 

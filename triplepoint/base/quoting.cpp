@@ -5,8 +5,6 @@
 #include <charconv>
 #include <iterator>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 namespace triplepoint {

@@ -5,7 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <fmt/core.h>
+#include <fmt/format.h>  // for all: who returns errors words them
+#include <fmt/ranges.h>  // and lists what would do
 #include <tl/expected.hpp>
 
 namespace triplepoint {

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <system_error>
 
-#include <fmt/format.h>
-
 namespace triplepoint {
 namespace {
 

@@ -6,8 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 namespace triplepoint {

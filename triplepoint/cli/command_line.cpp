@@ -8,7 +8,6 @@
 #include <new>
 #include <optional>
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "triplepoint/base/files.h"

@@ -3,8 +3,6 @@
 #include <array>
 #include <sstream>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 

@@ -6,8 +6,6 @@
 #include <set>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/scratch_folder.h"

@@ -2,8 +2,6 @@
 // The job that flags tell, on top of a file or alone.
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/answers/labels.h"

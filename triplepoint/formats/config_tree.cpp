@@ -5,8 +5,6 @@
 #include <array>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/toml_tree.h"

@@ -4,9 +4,6 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/import.h"

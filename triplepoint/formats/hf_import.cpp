@@ -6,9 +6,6 @@
 #include <filesystem>
 #include <tuple>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"

@@ -3,8 +3,6 @@
 #include <functional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/hf_keys.h"

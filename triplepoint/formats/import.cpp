@@ -7,8 +7,6 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/store/store.h"

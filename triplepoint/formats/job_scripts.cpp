@@ -4,8 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/quoting.h"
 

@@ -5,9 +5,6 @@
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/job.h"

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/quoting.h"
 
 #include "triplepoint/spec/job.h"

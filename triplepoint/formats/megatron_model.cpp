@@ -2,9 +2,6 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/assemble.h"

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
-
 #include "triplepoint/formats/assemble.h"
 #include "triplepoint/formats/pipeline_layout.h"
 #include "triplepoint/formats/readers.h"

@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/pipeline_layout.h"
 #include "triplepoint/formats/yaml_writer.h"

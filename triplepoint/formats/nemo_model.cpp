@@ -3,8 +3,6 @@
 #include <array>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/formats/assemble.h"
 #include "triplepoint/formats/readers.h"
 

@@ -3,8 +3,6 @@
 #include <array>
 #include <initializer_list>
 
-#include <fmt/format.h>
-
 #include "triplepoint/formats/assemble.h"
 #include "triplepoint/formats/pipeline_layout.h"
 #include "triplepoint/formats/readers.h"

@@ -7,8 +7,6 @@
 #include <map>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/text.h"
 

@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/scratch_folder.h"

@@ -7,9 +7,6 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::formats {

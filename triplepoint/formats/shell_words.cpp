@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/units.h"
 

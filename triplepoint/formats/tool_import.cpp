@@ -5,9 +5,6 @@
 #include <map>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 #include <zlib.h>
 
 #include "triplepoint/base/csv.h"

@@ -9,7 +9,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <poll.h>

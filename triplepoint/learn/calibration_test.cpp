@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/scratch_folder.h"
 

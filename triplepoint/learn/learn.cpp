@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/learn/calibration.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/spec/load.h"
 

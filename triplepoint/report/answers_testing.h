@@ -3,8 +3,6 @@
 
 #include <string>
 
-#include <fmt/format.h>
-
 #include "triplepoint/advise/place.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/validation_page.h"

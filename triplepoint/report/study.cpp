@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/run/device_number.h"

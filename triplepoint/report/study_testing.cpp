@@ -6,8 +6,6 @@
 #include <optional>
 #include <regex>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 namespace triplepoint::run {
 
 std::string device_number(const Run& run, std::size_t device) {

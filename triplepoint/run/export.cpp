@@ -6,9 +6,6 @@
 #include <map>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/csv.h"
 
 #include "triplepoint/run/protobuf_writer.h"

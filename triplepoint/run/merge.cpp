@@ -9,8 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 
 namespace triplepoint::run {

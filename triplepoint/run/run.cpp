@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/result.h"
 
 namespace triplepoint::run {

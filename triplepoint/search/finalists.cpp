@@ -7,8 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/run/run.h"

@@ -6,8 +6,6 @@
 #include <functional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/diagnose_parts.h"

@@ -5,8 +5,6 @@
 #include <iterator>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/names.h"

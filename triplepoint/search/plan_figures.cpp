@@ -7,8 +7,6 @@
 #include <numeric>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/search/plan_parts.h"

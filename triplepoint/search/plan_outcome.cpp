@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::search {

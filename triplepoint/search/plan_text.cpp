@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/search/finalists.h"

@@ -4,9 +4,6 @@
 #include <cmath>
 #include <string>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/answers/run_figures.h"

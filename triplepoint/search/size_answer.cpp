@@ -6,9 +6,6 @@
 #include <cmath>
 #include <set>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::search {

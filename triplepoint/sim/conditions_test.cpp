@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/spec/fields.h"
 #include "triplepoint/spec/load.h"

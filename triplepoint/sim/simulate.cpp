@@ -13,8 +13,6 @@
 #include <memory>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/record.h"

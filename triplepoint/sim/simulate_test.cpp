@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/parallel.h"
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"

@@ -5,8 +5,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/sim/simulate_schedule.h"

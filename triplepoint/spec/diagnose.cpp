@@ -6,9 +6,6 @@
 #include <numeric>
 #include <string>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/names.h"

@@ -6,9 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/diagnose_parts.h"

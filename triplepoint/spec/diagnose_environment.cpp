@@ -3,8 +3,6 @@
 #include <limits>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/diagnose_parts.h"

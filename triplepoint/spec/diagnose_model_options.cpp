@@ -4,9 +4,6 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/spec/diagnose_parts.h"
 #include "triplepoint/spec/job.h"
 #include "triplepoint/spec/load.h"

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 

@@ -3,8 +3,6 @@
 #include <array>
 #include <cctype>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/text.h"

@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/unit_text.h"
 

@@ -4,7 +4,6 @@
 #include <set>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"

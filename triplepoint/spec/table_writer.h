@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"

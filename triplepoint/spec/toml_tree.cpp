@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
 #include <toml++/toml.h>
 
 #include "triplepoint/base/units.h"

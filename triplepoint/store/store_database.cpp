@@ -6,7 +6,6 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
 #include <sqlite3.h>
 
 namespace triplepoint::run {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include <fmt/format.h>
-
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/store/store_tables.h"

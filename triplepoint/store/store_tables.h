@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/run/run.h"
 #include "triplepoint/run/timeline.h"
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "triplepoint/store/store_tables.h"
 

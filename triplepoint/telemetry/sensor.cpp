@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <ctime>
 
-#include <fmt/format.h>
-
 namespace triplepoint::telemetry {
 
 int64_t monotonic_now_ns() {

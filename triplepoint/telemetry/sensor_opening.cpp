@@ -6,8 +6,6 @@
 #include <mutex>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/gpu_opening.h"
 #include "triplepoint/telemetry/host/host.h"

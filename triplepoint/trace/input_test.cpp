@@ -4,7 +4,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 #include <isa-l/igzip_lib.h>
 #include <zstd.h>
 

@@ -6,8 +6,6 @@
 #include <set>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/run/issued.h"

@@ -5,9 +5,6 @@
 #include <array>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 

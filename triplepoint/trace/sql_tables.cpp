@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/trace/sql_tables.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/lists.h"
 #include "triplepoint/base/text.h"
 

@@ -5,8 +5,6 @@
 #include <charconv>
 #include <cstring>
 
-#include <fmt/format.h>
-
 namespace triplepoint::trace {
 
 namespace {

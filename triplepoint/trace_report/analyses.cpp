@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/json.h"
 
 namespace triplepoint::trace_report {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/metrics/trace/critical_path.h"
 #include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/trace_report/analyses.h"

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include <algorithm>
-
-#include <fmt/format.h>
 
 #include "triplepoint/metrics/trace/breakdown.h"
 #include "triplepoint/metrics/trace/trace_diff.h"

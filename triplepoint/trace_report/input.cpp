@@ -8,9 +8,6 @@
 #include <iterator>
 #include <set>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"

@@ -13,8 +13,6 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"

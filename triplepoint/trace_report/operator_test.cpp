@@ -3,7 +3,6 @@
 #include <utility>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/scratch_folder.h"
 

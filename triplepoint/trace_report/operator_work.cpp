@@ -5,7 +5,6 @@
 #include <array>
 #include <numeric>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "triplepoint/base/json.h"

@@ -6,8 +6,6 @@
 #include <optional>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/trace_report/input.h"

@@ -10,7 +10,6 @@
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 

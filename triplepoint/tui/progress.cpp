@@ -6,8 +6,6 @@
 #include <memory>
 #include <mutex>
 
-#include <fmt/format.h>
-
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::tui {

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/text.h"
 

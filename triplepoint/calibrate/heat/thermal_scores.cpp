@@ -5,8 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/thermal/chassis.h"

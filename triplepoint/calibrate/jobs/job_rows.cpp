@@ -6,8 +6,6 @@
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/names.h"

@@ -5,8 +5,6 @@
 #include <map>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/parallel.h"
 #include "triplepoint/base/text.h"
 

@@ -2,7 +2,6 @@
 #include "triplepoint/calibrate/jobs/node_power_scores.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 namespace triplepoint::calibrate {
 namespace {

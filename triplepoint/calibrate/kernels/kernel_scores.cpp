@@ -5,8 +5,6 @@
 #include <map>
 #include <tuple>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/names.h"

@@ -2,7 +2,6 @@
 #include "triplepoint/calibrate/kernels/kernel_scores.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/perf/kernel_time.h"
 

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <functional>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/statistics.h"

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/power/power.h"
 

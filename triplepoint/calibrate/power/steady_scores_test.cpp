@@ -4,7 +4,6 @@
 #include <string>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 namespace triplepoint::calibrate {
 namespace {

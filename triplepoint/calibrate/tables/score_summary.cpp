@@ -6,8 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/result.h"

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/calibrate/heat/thermal_scores.h"
 #include "triplepoint/calibrate/jobs/inference_scores.h"
 #include "triplepoint/calibrate/jobs/job_scores.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 namespace triplepoint::calibrate {
 namespace {

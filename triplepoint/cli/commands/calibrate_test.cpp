@@ -2,7 +2,6 @@
 #include <string>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/telemetry/exporter/exporter.h"
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/installation.h"
 
 #include "triplepoint/app/record_flags.h"

@@ -3,8 +3,6 @@
 
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/quoting.h"

@@ -2,7 +2,6 @@
 // `plan` as it is called: pages, folders, clocks; and what `simulate` says of wear and
 // swing.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
-#include <fmt/format.h>
-
 #include "triplepoint/app/site.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"

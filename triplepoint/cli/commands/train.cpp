@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/quoting.h"
 
 #include "triplepoint/spec/load.h"

@@ -3,8 +3,6 @@
 #include <set>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/names.h"
 

@@ -22,8 +22,6 @@
 #include <set>
 #include <tuple>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/issued.h"

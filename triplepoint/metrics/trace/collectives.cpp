@@ -7,8 +7,6 @@
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 
 namespace triplepoint::metrics {

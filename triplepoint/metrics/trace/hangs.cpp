@@ -5,9 +5,6 @@
 #include <map>
 #include <tuple>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/trace/kernel_class.h"

@@ -7,9 +7,6 @@
 #include <array>
 #include <cstddef>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/export.h"

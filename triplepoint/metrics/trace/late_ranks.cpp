@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "triplepoint/metrics/trace/delay_blame.h"
 
 namespace triplepoint::metrics {

@@ -7,8 +7,6 @@
 #include <cstddef>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/statistics.h"
 

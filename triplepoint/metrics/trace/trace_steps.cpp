@@ -7,8 +7,6 @@
 #include <optional>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/trace/kernel_class.h"

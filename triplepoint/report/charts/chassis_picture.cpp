@@ -5,8 +5,6 @@
 #include <cmath>
 #include <iterator>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/device_number.h"

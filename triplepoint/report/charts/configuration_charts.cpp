@@ -3,8 +3,6 @@
 #include <set>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/answers/labels.h"

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <optional>
-
-#include <fmt/format.h>
 
 #include "triplepoint/base/units.h"
 

@@ -3,8 +3,6 @@
 
 #include <cctype>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::report {

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/lists.h"
 
 #include "triplepoint/report/charts/charts.h"

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/run/device_number.h"

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <functional>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"

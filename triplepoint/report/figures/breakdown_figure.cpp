@@ -2,8 +2,6 @@
 // A bar per rank that shows where its time went, of traces and of simulated runs.
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 

@@ -6,8 +6,6 @@
 #include <numeric>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 

@@ -5,8 +5,6 @@
 #include <map>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/device_number.h"

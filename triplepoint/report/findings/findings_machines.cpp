@@ -9,8 +9,6 @@
 #include <set>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/answers/labels.h"

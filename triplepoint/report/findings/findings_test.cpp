@@ -7,7 +7,6 @@
 #include <set>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/json.h"
 

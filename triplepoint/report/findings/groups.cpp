@@ -8,9 +8,6 @@
 #include <set>
 #include <tuple>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/fault.h"

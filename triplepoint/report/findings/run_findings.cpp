@@ -5,9 +5,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/device_number.h"

@@ -5,9 +5,6 @@
 #include <iterator>
 #include <set>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"

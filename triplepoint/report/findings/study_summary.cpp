@@ -4,8 +4,6 @@
 #include <map>
 #include <mutex>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/pages/document_page.h"
 
-#include <fmt/format.h>
-
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"

@@ -4,8 +4,6 @@
 #include <tuple>
 
 #include <fmt/chrono.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"

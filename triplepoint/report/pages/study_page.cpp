@@ -5,9 +5,6 @@
 #include <map>
 #include <set>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 

@@ -8,8 +8,6 @@
 #include <tuple>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 

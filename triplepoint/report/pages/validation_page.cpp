@@ -5,9 +5,6 @@
 #include <cmath>
 #include <map>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"

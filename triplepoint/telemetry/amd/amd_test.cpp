@@ -4,7 +4,6 @@
 #include <thread>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/random.h"
 

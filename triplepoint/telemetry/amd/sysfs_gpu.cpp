@@ -6,8 +6,6 @@
 #include <charconv>
 #include <cstring>
 
-#include <fmt/format.h>
-
 namespace triplepoint::telemetry::amd {
 namespace {
 

@@ -7,8 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/telemetry/amd/sensor.h"
 #include "triplepoint/telemetry/amd/sysfs_gpu.h"
 #include "triplepoint/telemetry/open_file.h"

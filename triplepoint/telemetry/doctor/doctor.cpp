@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <thread>
 
-#include <fmt/format.h>
 #include <sys/timex.h>
 #include <unistd.h>
 

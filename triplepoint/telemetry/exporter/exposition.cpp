@@ -7,8 +7,6 @@
 #include <map>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::telemetry {

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "triplepoint/telemetry/live/snapshot_testing.h"

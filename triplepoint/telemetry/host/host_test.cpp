@@ -5,7 +5,6 @@
 #include <thread>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -5,8 +5,6 @@
 #include <array>
 #include <ctime>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
 

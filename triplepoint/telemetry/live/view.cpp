@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "triplepoint/run/throttle_reasons.h"
 
 namespace triplepoint::telemetry {

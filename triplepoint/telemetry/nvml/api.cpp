@@ -2,7 +2,6 @@
 #include "triplepoint/telemetry/nvml/api.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include "triplepoint/system/process.h"
 

@@ -4,8 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "triplepoint/telemetry/driver_values.h"
 
 namespace triplepoint::telemetry::nvml {

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/telemetry/nvml/fields.h"
 
 namespace triplepoint::telemetry::nvml {

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/random.h"
 #include "triplepoint/base/text.h"

@@ -5,8 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/telemetry/nvml/fields.h"
 #include "triplepoint/telemetry/nvml/gpu.h"
 

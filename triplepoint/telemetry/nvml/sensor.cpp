@@ -5,8 +5,6 @@
 #include <array>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/driver_values.h"

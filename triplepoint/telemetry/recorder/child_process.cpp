@@ -10,7 +10,6 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
 #include <pthread.h>
 #include <unistd.h>
 

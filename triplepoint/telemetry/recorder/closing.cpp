@@ -7,8 +7,6 @@
 #include <numeric>
 #include <span>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/run/throttle_reasons.h"

@@ -7,7 +7,6 @@
 #include <ctime>
 #include <filesystem>
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "triplepoint/base/text.h"

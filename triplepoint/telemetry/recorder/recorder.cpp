@@ -6,8 +6,6 @@
 #include <ctime>
 #include <filesystem>
 
-#include <fmt/format.h>
-
 #include "triplepoint/telemetry/sensor.h"
 
 namespace triplepoint::telemetry {

@@ -6,8 +6,6 @@
 #include <ctime>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::telemetry {

@@ -11,8 +11,6 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 

@@ -7,8 +7,6 @@
 #include <cmath>
 #include <tuple>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/throttle_reasons.h"

@@ -9,9 +9,6 @@
 #include <span>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 

@@ -4,7 +4,6 @@
 #include <array>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"

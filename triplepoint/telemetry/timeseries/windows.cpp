@@ -5,8 +5,6 @@
 #include <cmath>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/timeseries/columns.h"

@@ -11,8 +11,6 @@
 #include <unordered_map>
 #include <variant>
 
-#include <fmt/format.h>
-
 #include "triplepoint/spec/op.h"
 
 #include "triplepoint/trace/builder.h"

@@ -10,8 +10,6 @@
 #include <set>
 #include <tuple>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 

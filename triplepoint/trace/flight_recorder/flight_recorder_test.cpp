@@ -2,7 +2,6 @@
 #include "triplepoint/trace/flight_recorder/flight_recorder.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/run/issued.h"
 

@@ -7,8 +7,6 @@
 #include <variant>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/trace/flight_recorder/flight_recorder.h"

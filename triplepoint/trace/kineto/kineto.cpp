@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <set>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 

@@ -3,8 +3,6 @@
 #include <map>
 #include <tuple>
 
-#include <fmt/format.h>
-
 #include "triplepoint/trace/kernel_kind.h"
 #include "triplepoint/trace/kineto/collector.h"
 

@@ -5,8 +5,6 @@
 
 #include <charconv>
 
-#include <fmt/format.h>
-
 #include "triplepoint/trace/kineto/kineto.h"
 
 namespace triplepoint::trace {

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/random.h"
 
 namespace triplepoint::trace::kineto {

@@ -10,8 +10,6 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"
 

@@ -2,7 +2,6 @@
 #include "triplepoint/trace/nccl_tests/nccl_tests.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/base/text.h"
 

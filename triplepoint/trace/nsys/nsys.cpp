@@ -9,9 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/text.h"
 

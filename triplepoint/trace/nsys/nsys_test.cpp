@@ -2,7 +2,6 @@
 #include "triplepoint/trace/nsys/nsys.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/store/store_database.h"
 #include "triplepoint/trace/timeline_testing.h"

@@ -5,8 +5,6 @@
 #include <set>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/trace/builder.h"

@@ -6,8 +6,6 @@
 #include <charconv>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "triplepoint/base/csv.h"
 
 #include "triplepoint/trace/builder.h"

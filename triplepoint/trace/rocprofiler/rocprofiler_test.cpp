@@ -2,7 +2,6 @@
 #include "triplepoint/trace/rocprofiler/rocprofiler.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "triplepoint/trace/timeline_testing.h"
 
