@@ -18,8 +18,7 @@
 namespace triplepoint::trace {
 
 /// The text with the first byte cut off, handed to a reader in pieces of that many bytes.
-template <class Read>
-auto read_in_pieces(const std::uint8_t* data, std::size_t size, Read&& read) {
+auto read_in_pieces(const std::uint8_t* data, std::size_t size, auto&& read) {
   Input input =
       Input::of_text(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), "fuzz");
   input.read_in_steps_of(1 + data[0]);

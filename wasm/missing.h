@@ -35,8 +35,7 @@ inline from_chars_result from_chars(const char* first, const char* last, double&
 template <>
 class basic_ifstream<char> : public istringstream {
  public:
-  template <class Name>
-  void open(const Name&, ios_base::openmode) {}
+  void open(const auto&, ios_base::openmode) {}
   bool is_open() const { return false; }
 };
 

@@ -150,8 +150,7 @@ Version unavailable(uint8_t content, uint16_t size = sizeof(Version)) {
   return blob;
 }
 
-template <class Version>
-std::string bytes_of(const Version& blob) {
+std::string bytes_of(const auto& blob) {
   return {reinterpret_cast<const char*>(&blob), blob.head.size};
 }
 

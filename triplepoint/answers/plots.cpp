@@ -173,8 +173,7 @@ double rounded(double value) {
   return std::round(value * 10) / 10;
 }
 
-template <class Value>
-std::vector<std::optional<double>> values_of(const Course& course, const Value& value) {
+std::vector<std::optional<double>> values_of(const Course& course, const auto& value) {
   std::vector<std::optional<double>> values(course.count.size());
   for (std::size_t i = 0; i < values.size(); ++i)
     if (course.count[i] > 0) values[i] = rounded(value(i));

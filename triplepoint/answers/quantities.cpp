@@ -243,8 +243,7 @@ constexpr Quantity speed[] = {
      [](R) { return Json(); }, object},
 };
 
-template <class Part>
-Json kernels(R r, Part part) {
+Json kernels(R r, auto part) {
   return of(part(r.metrics.kernels));
 }
 using K = const metrics::KernelSeconds&;

@@ -12,8 +12,7 @@
 namespace triplepoint {
 
 /// The most threads of this process while something is done, beside those that it has now.
-template <class Task>
-std::ptrdiff_t most_threads_in(const Task& task) {
+std::ptrdiff_t most_threads_in(const auto& task) {
   const auto threads = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
   };

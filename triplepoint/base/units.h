@@ -10,12 +10,10 @@
 
 namespace triplepoint {
 
-template <class T>
-constexpr std::size_t as_size(T number) {
+constexpr std::size_t as_size(auto number) {
   return static_cast<std::size_t>(number);
 }
-template <class T>
-constexpr double as_real(T number) {
+constexpr double as_real(auto number) {
   return static_cast<double>(number);
 }
 

@@ -82,8 +82,7 @@ double next_heat_ceiling(const spec::GovernorCoefficients&, Hertz max_clock, dou
 ///
 /// power_at(steps): mean power over a step of training, continuous and never rising. Regula falsi
 /// (Illinois): some five evaluations.
-template <class PowerAt>
-double ceiling_for(double first, double last, Watts allowed, const PowerAt& power_at);
+double ceiling_for(double first, double last, Watts allowed, const auto& power_at);
 
 /// Highest clock at which a phase's mean power meets the cap.
 ///
@@ -93,9 +92,8 @@ double ceiling_for(double first, double last, Watts allowed, const PowerAt& powe
 /// log2(clock steps) evaluations, one where the cap does not bind.
 /// Holds where the power that the controller sees has come to rest (filtered_power).
 /// Source: docs/models/clock.md.
-template <class PowerAt>
 ClockChoice choose_clock(const spec::GovernorCoefficients&, Hertz max_clock, Watts limit,
-                         const PowerAt& power_at);
+                         const auto& power_at);
 
 /// What an operator set beside the power limit, and where the search for the clock may begin.
 struct ClockBounds {
@@ -107,9 +105,8 @@ struct ClockBounds {
 };
 /// The same among the clocks that are not above the lock. The reason of a clock that power does not
 /// lower further is application_clocks.
-template <class PowerAt>
 ClockChoice choose_clock(const spec::GovernorCoefficients&, Hertz max_clock, const ClockBounds&,
-                         const PowerAt& power_at);
+                         const auto& power_at);
 /// Steps below the maximum of the highest clock that is not above `lock`.
 int64_t steps_to_clock(const spec::GovernorCoefficients&, Hertz max_clock, Hertz lock);
 
@@ -119,8 +116,7 @@ bool is_throttled(ClockEventReason);  // leaves out none, idle, application and 
 
 /// Lowest number of steps below the maximum at which `meets(steps)` holds, or `last` if none does.
 /// meets must not turn false again with more steps.
-template <class Meets>
-int64_t fewest_steps_down(int64_t first, int64_t last, const Meets& meets) {
+int64_t fewest_steps_down(int64_t first, int64_t last, const auto& meets) {
   if (first >= last || meets(first)) return first;  // most phases meet their cap: one evaluation
   int64_t fails = first, may = last;
   while (may - fails > 1) {
@@ -131,8 +127,7 @@ int64_t fewest_steps_down(int64_t first, int64_t last, const Meets& meets) {
 }
 
 /// The same, looked for around a guess first.
-template <class Meets>
-int64_t fewest_steps_down(int64_t first, int64_t last, int64_t guess, const Meets& meets) {
+int64_t fewest_steps_down(int64_t first, int64_t last, int64_t guess, const auto& meets) {
   // Two evaluations confirm a guess: it meets the cap, the next higher clock does not. If it fails,
   // it has halved the range.
   if (guess <= first || guess > last) return fewest_steps_down(first, last, meets);
@@ -140,9 +135,8 @@ int64_t fewest_steps_down(int64_t first, int64_t last, int64_t guess, const Meet
   return meets(guess - 1) ? fewest_steps_down(first, guess - 1, meets) : guess;
 }
 
-template <class PowerAt>
 ClockChoice choose_clock(const spec::GovernorCoefficients& governor, Hertz max_clock,
-                         const ClockBounds& bounds, const PowerAt& power_at) {
+                         const ClockBounds& bounds, const auto& power_at) {
   const int64_t last = steps_to_lowest_clock(governor, max_clock);
   const Watts cap = power_cap(governor, bounds.limit);
   const int64_t down = fewest_steps_down(
@@ -155,15 +149,13 @@ ClockChoice choose_clock(const spec::GovernorCoefficients& governor, Hertz max_c
   return {.clock = clock_at(governor, max_clock, down), .reason = reason};
 }
 
-template <class PowerAt>
 ClockChoice choose_clock(const spec::GovernorCoefficients& governor, Hertz max_clock, Watts limit,
-                         const PowerAt& power_at) {
+                         const auto& power_at) {
   return choose_clock(governor, max_clock, ClockBounds{.limit = limit, .locked_steps = 0},
                       power_at);
 }
 
-template <class PowerAt>
-double ceiling_for(double first, double last, Watts allowed, const PowerAt& power_at) {
+double ceiling_for(double first, double last, Watts allowed, const auto& power_at) {
   constexpr double ceiling_tolerance = 1e-3;  // clock steps
   constexpr int most_evaluations = 40;
   const auto excess = [&](double steps) { return (power_at(steps) - allowed) / unit::W; };

@@ -18,8 +18,7 @@
 namespace triplepoint::flags {
 
 /// Reads an argument's text by `read` into a variable, which must outlive the function.
-template <class T, class Read>
-Store into(T& target, Read read) {
+Store into(auto& target, auto read) {
   return [&target, read](std::string_view text) -> Result<void> {
     target = TPT_TRY(read(text));
     return {};

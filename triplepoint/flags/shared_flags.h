@@ -30,8 +30,7 @@ Store into_count(T& target, int64_t least, int64_t most = 1'000'000) {
 
 /// A span of time within bounds. `target`: Seconds, or optional.
 Result<Seconds> read_time(std::string_view text, Seconds least, Seconds most);
-template <class T>
-Store into_time(T& target, Seconds least = {}, Seconds most = 8760 * unit::h) {
+Store into_time(auto& target, Seconds least = {}, Seconds most = 8760 * unit::h) {
   return into(target,
               [least, most](std::string_view text) { return read_time(text, least, most); });
 }

@@ -60,8 +60,7 @@ TEST_CASE("a Megatron script reads back the same after export to either") {
 }
 
 /// A job with one thing changed reads back the same.
-template <class Change>
-void check_survives(const char* what, const Change& change) {
+void check_survives(const char* what, const auto& change) {
   CAPTURE(what);
   spec::Job job = job_of("experts-h100.yaml");
   change(job.plan, job.model);

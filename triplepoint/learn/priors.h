@@ -58,8 +58,7 @@ Result<void> check(const Priors&, const std::string& file);
 
 // Its keys, which a calibration has as well.
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Remainder& remainder) {
+void visit_fields(auto& visit, Remainder& remainder) {
   visit("common", remainder.common, spec::Need::required);
   visit("near", remainder.near, spec::Need::required);
   visit("noise", remainder.noise, spec::Need::required);
@@ -69,23 +68,20 @@ void visit_fields(Visitor& visit, Remainder& remainder) {
   visit("other_gpu", remainder.other_gpu, spec::Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Distance& distance) {
+void visit_fields(auto& visit, Distance& distance) {
   for (std::size_t k = 0; k < size_knobs.size(); ++k)
     visit(size_knobs[k], distance.sizes[k], spec::Need::required);
   for (std::size_t k = 0; k < word_knobs.size(); ++k)
     visit(word_knobs[k], distance.words[k], spec::Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, PowerPriors& power) {
+void visit_fields(auto& visit, PowerPriors& power) {
   visit("energy", power.energy, spec::Need::required);
   visit("idle", power.idle, spec::Need::required);
   visit("noise", power.noise, spec::Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, RoomPriors& room) {
+void visit_fields(auto& visit, RoomPriors& room) {
   visit("inlet_k", room.inlet_k, spec::Need::required);
   visit("slot_k", room.slot_k, spec::Need::required);
   visit("board", room.board, spec::Need::required);
@@ -97,14 +93,12 @@ void visit_fields(Visitor& visit, RoomPriors& room) {
 struct ByName {
   LogFactors* values = nullptr;
 };
-template <class Visitor>
-void visit_fields(Visitor& visit, ByName& of) {
+void visit_fields(auto& visit, ByName& of) {
   for (std::size_t k = 0; k < coefficient_count; ++k)
     visit(coefficients()[k].name, (*of.values)[k], spec::Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Priors& priors) {
+void visit_fields(auto& visit, Priors& priors) {
   ByName spread{&priors.spread};
   visit("spread", spread, spec::Need::required);
   visit("remainder", priors.remainder, spec::Need::required);

@@ -41,8 +41,7 @@ inline void put_bytes(const Path& path, const std::string& bytes) {
 }
 
 /// Starts a process that does `work` with marks going to the folder; its number.
-template <class Work>
-pid_t start_child(const MarkFolder& folder, const Work& work) {
+pid_t start_child(const MarkFolder& folder, const auto& work) {
   const pid_t child = fork();
   if (child != 0) return child;
   setenv("TRIPLEPOINT_MARKS", folder.folder().c_str(), 1);
@@ -52,8 +51,7 @@ pid_t start_child(const MarkFolder& folder, const Work& work) {
 }
 
 /// The same, and waits for it; its exit code, -1 if a signal ended it.
-template <class Work>
-int run_child(const MarkFolder& folder, const Work& work) {
+int run_child(const MarkFolder& folder, const auto& work) {
   int status = 0;
   waitpid(start_child(folder, work), &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

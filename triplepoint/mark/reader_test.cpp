@@ -29,8 +29,7 @@ std::string file_of_five(const MarkFolder& folder) {
   return bytes_of(folder.only_file());
 }
 
-template <class Number>
-void put(std::string& bytes, std::size_t offset, Number number) {
+void put(std::string& bytes, std::size_t offset, auto number) {
   std::memcpy(bytes.data() + offset, &number, sizeof number);
 }
 

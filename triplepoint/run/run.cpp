@@ -10,8 +10,7 @@ namespace triplepoint::run {
 namespace {
 
 /// Calls visit(value, seconds it held inside [begin, end]) for every value that held at all.
-template <class Visit>
-void for_each_held(const Series& series, Instant begin, Instant end, Visit&& visit) {
+void for_each_held(const Series& series, Instant begin, Instant end, auto&& visit) {
   TPT_EXPECT(series.times.size() == series.values.size());
   const auto& times = series.times;
   auto next = std::upper_bound(times.begin(), times.end(), begin);

@@ -216,12 +216,10 @@ void visit_all_numbers(const Visit& visit, Numbers& n, Others&... others) {
   each("restarts", &ProducerNumbers::restarts);
   each("steps_run_again", &ProducerNumbers::steps_run_again);
 }
-template <class Numbers, class Visit>
-void visit_numbers(Numbers& n, const Visit& visit) {
+void visit_numbers(auto& n, const auto& visit) {
   visit_all_numbers(visit, n);
 }
-template <class Numbers, class Visit>
-void visit_numbers(Numbers& n, const ProducerNumbers& other, const Visit& visit) {
+void visit_numbers(auto& n, const ProducerNumbers& other, const auto& visit) {
   visit_all_numbers(visit, n, other);
 }
 

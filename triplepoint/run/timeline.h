@@ -145,8 +145,7 @@ struct Timeline {
 /// nanoseconds, so that what is computed once per pattern equals what is computed span by span.
 /// Spans of a pattern take rank, stage and microbatch of the instance; those that lie outside [0,
 /// length] of their piece are allowed.
-template <class Visit>
-void for_each_span(const Timeline&, int32_t rank, Visit&& visit);
+void for_each_span(const Timeline&, int32_t rank, auto&& visit);
 
 /// The same timeline with every instance expanded. Details are kept only if there was none.
 Timeline expand(const Timeline&);
@@ -181,9 +180,8 @@ inline int64_t whole_nanoseconds(Seconds length) {
 
 namespace detail {
 
-template <class Visit>
 void visit_piece(const PatternPiece& piece, const PatternInstance& instance, int64_t begin,
-                 Visit&& visit) {
+                 auto&& visit) {
   const int64_t length = whole_nanoseconds(piece.length);
   for (int32_t i = 0; i < piece.repeat; ++i, begin += length) {
     for (const Span& relative : piece.spans) {
@@ -199,8 +197,7 @@ void visit_piece(const PatternPiece& piece, const PatternInstance& instance, int
   }
 }
 
-template <class Visit>
-void visit_instance(const Timeline& timeline, const PatternInstance& instance, Visit&& visit) {
+void visit_instance(const Timeline& timeline, const PatternInstance& instance, auto&& visit) {
   int64_t begin = instance.begin.nanoseconds();
   for (const PatternPiece& piece : timeline.patterns[as_size(instance.pattern)].pieces) {
     visit_piece(piece, instance, begin, visit);
@@ -221,8 +218,7 @@ std::pair<const Item*, const Item*> items_of_rank(const std::vector<Item>& items
 
 }  // namespace detail
 
-template <class Visit>
-void for_each_span(const Timeline& timeline, int32_t rank, Visit&& visit) {
+void for_each_span(const Timeline& timeline, int32_t rank, auto&& visit) {
   auto [span, spans_end] = detail::items_of_rank(timeline.spans, rank);
   auto [instance, instances_end] = detail::items_of_rank(timeline.instances, rank);
   const auto span_comes_first = [](const Span& s, const PatternInstance& i) {

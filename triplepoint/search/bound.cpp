@@ -330,8 +330,7 @@ PartName name_of(spec::LayerKind kind) {
 constexpr PartName name_of_prediction{"prediction", true};
 
 /// visit(name, part, place): place(LayerCosts&) is where the costs of the part belong.
-template <class Visit>
-void for_each_part(workload::ModelParts& parts, const Visit& visit) {
+void for_each_part(workload::ModelParts& parts, const auto& visit) {
   const auto visit_part = [&](const PartName& name, workload::PartWork& part, const auto& place) {
     if (!part.passes.forward.empty()) visit(name, part, place);
   };

@@ -260,8 +260,7 @@ class Finals {
   }
 
   /// The best of a part of the space, where nothing found so far belongs to it.
-  template <class Belongs>
-  void find_best_in(const Fixed& fixed, const Belongs& belongs) {
+  void find_best_in(const Fixed& fixed, const auto& belongs) {
     const auto best = best_of([](const Finalist& plan) { return plan.refused.empty(); });
     if (best.empty() || std::ranges::any_of(plans_, belongs)) return;
     SearchOptions once = options_.search;
@@ -294,8 +293,7 @@ class Finals {
   }
 
   /// The best plans of those that pass the test.
-  template <class Test>
-  std::vector<Finalist*> best_of(const Test& test) {
+  std::vector<Finalist*> best_of(const auto& test) {
     std::vector<Finalist*> chosen;
     for (Finalist& plan : plans_)
       if (test(plan)) chosen.push_back(&plan);

@@ -32,8 +32,7 @@ class Workers {
  public:
   explicit Workers(std::function<std::unique_ptr<Worker>()> make) : make_(std::move(make)) {}
 
-  template <class Task>
-  void with(const Task& task) {
+  void with(const auto& task) {
     std::unique_ptr<Worker> worker = take();
     task(*worker);
     const std::lock_guard lock(mutex_);

@@ -139,8 +139,7 @@ TEST_CASE("everything holds all that is launchable") {
     check_reaches(base);
 }
 /// Whether some plan has it, and how many plans there are.
-template <class Is>
-bool has_plan(const Space& space, const Is& is) {
+bool has_plan(const Space& space, const auto& is) {
   for (int64_t i = 0; i < space.size(); ++i)
     if (is(space.plan(i))) return true;
   return false;

@@ -264,8 +264,7 @@ class BottleneckFinder {
   }
 
   /// Those of whom it is more than `limit`, most first.
-  template <class Amount>
-  static std::vector<int32_t> worst_first(size_t count, const Amount& amount, double limit) {
+  static std::vector<int32_t> worst_first(size_t count, const auto& amount, double limit) {
     std::vector<int32_t> slow;
     for (size_t i = 0; i < count; ++i)
       if (amount(i) > limit) slow.push_back(static_cast<int32_t>(i));

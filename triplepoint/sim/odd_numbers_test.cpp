@@ -32,8 +32,7 @@ struct Number {
 /// Collects the numbers of a spec type: the visitor of spec/fields.h.
 class Numbers {
  public:
-  template <class T>
-  void operator()(std::string_view key, T& member, spec::Need = spec::Need::optional) {
+  void operator()(std::string_view key, auto& member, spec::Need = spec::Need::optional) {
     const std::string outer = std::exchange(key_, key_ + "." + std::string(key));
     take(member);
     key_ = outer;

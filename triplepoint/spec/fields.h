@@ -15,8 +15,7 @@ enum class Need { optional, required };
 ///
 /// `visit(key, member, need)` is called in the order in which files are written.
 
-template <class Visitor>
-void visit_fields(Visitor& visit, MixtureOfExperts& moe) {
+void visit_fields(auto& visit, MixtureOfExperts& moe) {
   visit("num_experts", moe.num_experts, Need::required);
   visit("router_topk", moe.router_topk, Need::required);
   visit("ffn_hidden_size", moe.ffn_hidden_size, Need::required);
@@ -30,8 +29,7 @@ void visit_fields(Visitor& visit, MixtureOfExperts& moe) {
   visit("latent_size", moe.latent_size);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, LatentAttention& latent) {
+void visit_fields(auto& visit, LatentAttention& latent) {
   visit("query_rank", latent.query_rank, Need::required);
   visit("key_value_rank", latent.key_value_rank, Need::required);
   visit("rope_head_dim", latent.rope_head_dim, Need::required);
@@ -41,14 +39,12 @@ void visit_fields(Visitor& visit, LatentAttention& latent) {
   visit("indexer_topk", latent.indexer_topk);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, SlidingWindow& window) {
+void visit_fields(auto& visit, SlidingWindow& window) {
   visit("size", window.size, Need::required);
   visit("full_every", window.full_every);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, StateSpace& space) {
+void visit_fields(auto& visit, StateSpace& space) {
   visit("state_size", space.state_size, Need::required);
   visit("num_heads", space.num_heads, Need::required);
   visit("head_dim", space.head_dim, Need::required);
@@ -57,14 +53,12 @@ void visit_fields(Visitor& visit, StateSpace& space) {
   visit("chunk_size", space.chunk_size);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, MultiTokenPrediction& prediction) {
+void visit_fields(auto& visit, MultiTokenPrediction& prediction) {
   visit("depths", prediction.depths);
   visit("layer_pattern", prediction.layer_pattern);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Model& model) {
+void visit_fields(auto& visit, Model& model) {
   visit("name", model.name);
   visit("num_layers", model.num_layers, Need::required);
   visit("hidden_size", model.hidden_size, Need::required);
@@ -91,8 +85,7 @@ void visit_fields(Visitor& visit, Model& model) {
   visit("multi_token_prediction", model.multi_token_prediction);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, KernelCoefficients& kernels) {
+void visit_fields(auto& visit, KernelCoefficients& kernels) {
   visit("gemm_peak_share", kernels.gemm_peak_share, Need::required);
   visit("gemm_fp8_share", kernels.gemm_fp8_share);
   visit("gemm_mxfp8_share", kernels.gemm_mxfp8_share);
@@ -124,8 +117,7 @@ void visit_fields(Visitor& visit, KernelCoefficients& kernels) {
   visit("attention_flash_1_share", kernels.attention_flash_1_share);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, PowerCoefficients& power) {
+void visit_fields(auto& visit, PowerCoefficients& power) {
   visit("idle", power.idle, Need::required);
   visit("active_idle", power.active_idle, Need::required);
   visit("waiting", power.waiting, Need::required);
@@ -145,8 +137,7 @@ void visit_fields(Visitor& visit, PowerCoefficients& power) {
   visit("reference_temperature", power.reference_temperature, Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, ThermalLadder& thermal) {
+void visit_fields(auto& visit, ThermalLadder& thermal) {
   visit("resistances", thermal.resistances, Need::required);
   visit("capacities", thermal.capacities, Need::required);
   visit("memory_resistance", thermal.memory_resistance, Need::required);
@@ -154,8 +145,7 @@ void visit_fields(Visitor& visit, ThermalLadder& thermal) {
   visit("lateral_resistance", thermal.lateral_resistance);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, GovernorCoefficients& governor) {
+void visit_fields(auto& visit, GovernorCoefficients& governor) {
   visit("clock_step", governor.clock_step, Need::required);
   visit("min_clock", governor.min_clock, Need::required);
   visit("power_time_constant", governor.power_time_constant, Need::required);
@@ -166,21 +156,18 @@ void visit_fields(Visitor& visit, GovernorCoefficients& governor) {
   visit("regulation_share", governor.regulation_share, Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, SensorCoefficients& sensor) {
+void visit_fields(auto& visit, SensorCoefficients& sensor) {
   visit("power_window", sensor.power_window, Need::required);
   visit("power_period", sensor.power_period, Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Variability& variability) {
+void visit_fields(auto& visit, Variability& variability) {
   visit("dynamic_energy", variability.dynamic_energy, Need::required);
   visit("leakage", variability.leakage, Need::required);
   visit("thermal_resistance", variability.thermal_resistance, Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Gpu& gpu) {
+void visit_fields(auto& visit, Gpu& gpu) {
   visit("name", gpu.name);
   visit("title", gpu.title, Need::required);
   visit("vendor", gpu.vendor, Need::required);
@@ -208,8 +195,7 @@ void visit_fields(Visitor& visit, Gpu& gpu) {
   visit("variability", gpu.variability);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, ScaleUp& links) {
+void visit_fields(auto& visit, ScaleUp& links) {
   visit("kind", links.kind, Need::required);
   visit("bandwidth", links.bandwidth, Need::required);
   visit("efficiency", links.efficiency, Need::required);
@@ -227,8 +213,7 @@ void visit_fields(Visitor& visit, ScaleUp& links) {
   visit("domain_size", links.domain_size, Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, ScaleOut& fabric) {
+void visit_fields(auto& visit, ScaleOut& fabric) {
   visit("kind", fabric.kind, Need::required);
   visit("nics_per_node", fabric.nics_per_node, Need::required);
   visit("nic_bandwidth", fabric.nic_bandwidth, Need::required);
@@ -244,15 +229,13 @@ void visit_fields(Visitor& visit, ScaleOut& fabric) {
   visit("nodes_per_group", fabric.nodes_per_group);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Slot& slot) {
+void visit_fields(auto& visit, Slot& slot) {
   visit("inlet_offset", slot.inlet_offset);
   visit("resistance_factor", slot.resistance_factor);
   visit("upstream_heating", slot.upstream_heating);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Chassis& chassis) {
+void visit_fields(auto& visit, Chassis& chassis) {
   visit("cooling", chassis.cooling, Need::required);
   visit("inlet", chassis.inlet, Need::required);
   visit("volume_flow_m3_s", chassis.volume_flow_m3_s);
@@ -267,8 +250,7 @@ void visit_fields(Visitor& visit, Chassis& chassis) {
   visit("slots", chassis.slots, Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Host& host) {
+void visit_fields(auto& visit, Host& host) {
   visit("cpu_idle", host.cpu_idle, Need::required);
   visit("cpu_busy", host.cpu_busy, Need::required);
   visit("nic_power", host.nic_power, Need::required);
@@ -277,8 +259,7 @@ void visit_fields(Visitor& visit, Host& host) {
   visit("speed_spread", host.speed_spread, Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Cluster& cluster) {
+void visit_fields(auto& visit, Cluster& cluster) {
   visit("name", cluster.name);
   visit("title", cluster.title, Need::required);
   visit("num_nodes", cluster.num_nodes, Need::required);
@@ -292,8 +273,7 @@ void visit_fields(Visitor& visit, Cluster& cluster) {
   visit("host", cluster.host);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Stack& stack) {
+void visit_fields(auto& visit, Stack& stack) {
   visit("name", stack.name);
   visit("framework", stack.framework, Need::required);
   visit("version", stack.version, Need::required);
@@ -331,8 +311,7 @@ void visit_fields(Visitor& visit, Stack& stack) {
   visit("gradient_sync_accumulates", stack.gradient_sync_accumulates);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, OptimizerState& optimizer) {
+void visit_fields(auto& visit, OptimizerState& optimizer) {
   visit("name", optimizer.name);
   visit("weight_bytes", optimizer.weight_bytes, Need::required);
   visit("gradient_bytes", optimizer.gradient_bytes, Need::required);
@@ -341,31 +320,27 @@ void visit_fields(Visitor& visit, OptimizerState& optimizer) {
   visit("gradient_sync_bytes", optimizer.gradient_sync_bytes, Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Lora& lora) {
+void visit_fields(auto& visit, Lora& lora) {
   visit("rank", lora.rank);
   visit("targets", lora.targets);
   visit("dropout", lora.dropout);
   visit("all_to_all", lora.all_to_all);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, PipelineSends& sends) {
+void visit_fields(auto& visit, PipelineSends& sends) {
   visit("chunk", sends.chunk);
   visit("nics", sends.nics);
   visit("microbatches", sends.microbatches);
   visit("scatter_gather", sends.scatter_gather);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Records& records) {
+void visit_fields(auto& visit, Records& records) {
   visit("name", records.name);
   visit("lengths", records.lengths, Need::required);
   visit("shares", records.shares, Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Plan& plan) {
+void visit_fields(auto& visit, Plan& plan) {
   visit("tensor_parallel_size", plan.tensor_parallel_size);
   visit("pipeline_parallel_size", plan.pipeline_parallel_size);
   visit("context_parallel_size", plan.context_parallel_size);
@@ -406,8 +381,7 @@ void visit_fields(Visitor& visit, Plan& plan) {
   visit("lora", plan.lora);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Fault& fault) {
+void visit_fields(auto& visit, Fault& fault) {
   visit("kind", fault.kind, Need::required);
   visit("gpu", fault.gpu);
   visit("node", fault.node);
@@ -419,8 +393,7 @@ void visit_fields(Visitor& visit, Fault& fault) {
   visit("restart", fault.restart);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Environment& environment) {
+void visit_fields(auto& visit, Environment& environment) {
   visit("ambient", environment.ambient);
   visit("cooling", environment.cooling);
   visit("power_limit", environment.power_limit);
@@ -432,8 +405,7 @@ void visit_fields(Visitor& visit, Environment& environment) {
   visit("faults", environment.faults);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Diagnosis& diagnosis) {
+void visit_fields(auto& visit, Diagnosis& diagnosis) {
   visit("code", diagnosis.code, Need::required);
   visit("severity", diagnosis.severity, Need::required);
   visit("what", diagnosis.what, Need::required);
@@ -445,8 +417,7 @@ struct JobShortcuts {
   std::optional<int64_t> sequence_length;  // tokens; default: the model's
 };
 
-template <class Visitor>
-void visit_fields(Visitor& visit, JobShortcuts& shortcuts) {
+void visit_fields(auto& visit, JobShortcuts& shortcuts) {
   visit("nodes", shortcuts.nodes);
   visit("sequence_length", shortcuts.sequence_length);
 }
@@ -458,28 +429,24 @@ struct StudyHead {
   std::vector<std::string> include;  // other studies, whose jobs come first
 };
 
-template <class Visitor>
-void visit_fields(Visitor& visit, StudyHead& head) {
+void visit_fields(auto& visit, StudyHead& head) {
   visit("title", head.title, Need::required);
   visit("about", head.about);
   visit("include", head.include);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, ScoreWeight& weight) {
+void visit_fields(auto& visit, ScoreWeight& weight) {
   visit("name", weight.name, Need::required);
   visit("weight", weight.weight, Need::required);
   visit("halves", weight.halves);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, ScoreReference& reference) {
+void visit_fields(auto& visit, ScoreReference& reference) {
   visit("job", reference.job, Need::required);
   visit("values", reference.values, Need::required);
 }
 
-template <class Visitor>
-void visit_fields(Visitor& visit, ScoreRules& rules) {
+void visit_fields(auto& visit, ScoreRules& rules) {
   visit("warm_up", rules.warm_up, Need::required);
   visit("duration", rules.duration, Need::required);
   visit("repeats", rules.repeats);
@@ -494,16 +461,14 @@ struct Source {
   std::string cite;
 };
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Source& source) {
+void visit_fields(auto& visit, Source& source) {
   visit("keys", source.keys, Need::required);
   visit("kind", source.kind, Need::required);
   visit("cite", source.cite, Need::required);
 }
 
 /// Keys of a job file, outermost level.
-template <class Visitor>
-void visit_fields(Visitor& visit, Job& job) {
+void visit_fields(auto& visit, Job& job) {
   visit("name", job.name);
   visit("origin", job.origin);
   visit("task", job.task);

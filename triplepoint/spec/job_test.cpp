@@ -200,8 +200,7 @@ struct MemberMap {
   const char* begin;
   std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> spans;
 
-  template <class T>
-  void operator()(std::string_view, T& member, Need = Need::optional) {
+  void operator()(std::string_view, auto& member, Need = Need::optional) {
     const std::ptrdiff_t at = reinterpret_cast<const char*>(&member) - begin;
     spans.emplace_back(at, at + static_cast<std::ptrdiff_t>(sizeof member));
   }

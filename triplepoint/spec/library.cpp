@@ -53,9 +53,8 @@ const TomlValue* override_of(const Library& library, const Path& file) {
 }
 
 /// Reads the [name] of `path` into `out`, and checks its sources. Returns that table.
-template <class T>
 Result<TomlValue> read_library_file(const ReadScope& outer, const Path& path,
-                                    const std::string& name, T& out) {
+                                    const std::string& name, auto& out) {
   ReadScope scope = outer;
   scope.file = path.string();
   scope.key.clear();
@@ -151,9 +150,8 @@ Result<T> load_from_folder(const ReadScope& scope, const LibraryFolder& in, std:
 }
 
 /// A block of coefficients has its own file, so that a fit replaces one file and nothing else.
-template <class T>
 Result<void> merge_calibration(const ReadScope& scope, const Path& folder, const std::string& block,
-                               T& out) {
+                               auto& out) {
   const Path path = folder / (block + ".toml");
   if (path_exists(path)) TPT_TRY(read_library_file(scope, path, block, out));
   return {};

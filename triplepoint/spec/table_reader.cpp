@@ -291,16 +291,14 @@ class KeyLister {
   KeyLister(std::string prefix, std::vector<std::string>& keys)
       : prefix_(std::move(prefix)), keys_(keys) {}
 
-  template <class T>
-  void operator()(std::string_view key, T& member, Need = Need::optional) {
+  void operator()(std::string_view key, auto& member, Need = Need::optional) {
     const std::string dotted = prefix_ + std::string(key);
     keys_.push_back(dotted);
     list_inside(dotted, member);
   }
 
  private:
-  template <class T>
-  void list_inside(const std::string& dotted, T& member) {
+  void list_inside(const std::string& dotted, auto& member) {
     KeyLister inner(dotted + ".", keys_);
     if constexpr (requires { visit_fields(inner, member); }) visit_fields(inner, member);
   }

@@ -133,8 +133,7 @@ class TableReader {
  public:
   TableReader(const TomlValue& table, ReadScope scope) : table_(table), scope_(std::move(scope)) {}
 
-  template <class T>
-  void operator()(std::string_view key, T& out, Need need = Need::optional) {
+  void operator()(std::string_view key, auto& out, Need need = Need::optional) {
     known_.emplace_back(key);
     const TomlValue* value = table_.find(key);
     if (value == nullptr) {

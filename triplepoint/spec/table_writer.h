@@ -43,8 +43,7 @@ std::string value_text(E value) {
 
 /// `key = "name"` where the library holds exactly this under its name, and nothing where it does
 /// not.
-template <class T>
-std::optional<std::string> by_name(const Library&, std::string_view, const T&) {
+std::optional<std::string> by_name(const Library&, std::string_view, const auto&) {
   return std::nullopt;
 }
 std::optional<std::string> by_name(const Library&, std::string_view key, const Model&);
@@ -60,17 +59,13 @@ class TableWriter {
   explicit TableWriter(const Library* library = nullptr, std::string path = "")
       : library_(library), path_(std::move(path)) {}
 
-  template <class T>
-  void operator()(std::string_view key, T& value, Need = Need::optional) {
-    write(key, value);
-  }
+  void operator()(std::string_view key, auto& value, Need = Need::optional) { write(key, value); }
 
   /// "[path]" with its lines, then the tables below it.
   std::string text() const;
 
  private:
-  template <class T>
-  void write(std::string_view key, const T& value) {
+  void write(std::string_view key, const auto& value) {
     if constexpr (requires { value_text(value); })
       lines_ += fmt::format("{} = {}\n", key, value_text(value));
     else
@@ -91,8 +86,7 @@ class TableWriter {
 
   void write(std::string_view key, const std::array<double, op_class_count>& values);
 
-  template <class T>
-  void write_table(std::string_view key, T value) {
+  void write_table(std::string_view key, auto value) {
     const std::optional<std::string> named =
         library_ == nullptr ? std::nullopt : by_name(*library_, key, value);
     if (named) {
@@ -105,8 +99,7 @@ class TableWriter {
     tables_ += inner.text();
   }
 
-  template <class T>
-  static std::string item(T value) {
+  static std::string item(auto value) {
     if constexpr (requires { value_text(value); }) {
       return value_text(value) + ", ";
     } else {

@@ -18,10 +18,7 @@ struct Field {
 
   const Value& of(const Item& item) const { return item.*member; }
   /// `read` sets the member, and says whether that can be.
-  template <class Read>
-  bool set(Item& item, const Read& read) const {
-    return read(item.*member);
-  }
+  bool set(Item& item, const auto& read) const { return read(item.*member); }
 };
 
 template <class Item, class Value>
@@ -40,8 +37,7 @@ struct SpanLength {
   const char* name = "length_ns";
 
   int64_t of(const Span& span) const { return span.end.nanoseconds() - span.begin.nanoseconds(); }
-  template <class Read>
-  bool set(Span& span, const Read& read) const {
+  bool set(Span& span, const auto& read) const {
     int64_t length = 0;
     if (!read(length) || length < 0 || length >= farthest_nanoseconds) return false;
     span.end = Instant(span.begin.nanoseconds() + length);

@@ -134,8 +134,7 @@ class Copier : public RecordVisitor {
 };
 
 /// Reads all blocks; returns the records other than values.
-template <class Visitor>
-Result<Run> replay_journal(const Path& growing, Visitor& visitor) {
+Result<Run> replay_journal(const Path& growing, auto& visitor) {
   RecordReader reader;
   bool sound = true;
   TPT_TRY(read_journal_file(growing, [&](const JournalBlock& block) {

@@ -192,8 +192,7 @@ Result<GrowingRun> GrowingRun::create(const Path& path, const Run& start) {
 }
 
 /// Into the tail within a second, and into the main file with the next fold.
-template <class Write>
-void GrowingRun::put(Write write) {
+void GrowingRun::put(auto write) {
   for (std::string* bytes : {&since_sync_, &since_fold_}) {
     RecordWriter out(*bytes);
     write(out);

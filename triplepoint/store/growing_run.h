@@ -80,8 +80,7 @@ class GrowingRun {
     size_t synced = 0;
     int64_t last_time = INT64_MIN;
   };
-  template <class Write>
-  void put(Write write);
+  void put(auto write);
   std::string tail_block() const;
   Result<void> fold();
   std::string folded_values();

@@ -24,8 +24,7 @@ constexpr size_t file_header_bytes = 24, block_header_bytes = 24;
 constexpr uint32_t most_block_bytes = 64U << 20U;
 constexpr int compression_level = 1;
 
-template <class Number>
-void put(char* at, Number number) {
+void put(char* at, auto number) {
   for (size_t i = 0; i < sizeof number; ++i)
     at[i] = static_cast<char>(number >> (8 * i));
 }
@@ -84,8 +83,7 @@ std::optional<uint32_t> frame_bytes(std::string_view header) {
 }
 
 /// Blocks from anything that yields the next bytes: `read(n)` gives up to n of them.
-template <class Read>
-Result<JournalExtent> read_blocks(Read read, const std::string& name, const BlockVisitor& visit) {
+Result<JournalExtent> read_blocks(auto read, const std::string& name, const BlockVisitor& visit) {
   const std::string head(read(file_header_bytes));
   if (head.size() < file_header_bytes || !is_journal(head))
     return error("{} is no growing run (it does not begin as one); give a file that record writes",

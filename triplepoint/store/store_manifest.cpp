@@ -37,8 +37,7 @@ namespace {
 constexpr const char* unread_job = "unread_job";
 
 /// Calls visit(key, member) for the members that are rows of the table manifest as they are.
-template <class RunType, class Visit>
-void visit_manifest(RunType& run, const Visit& visit) {
+void visit_manifest(auto& run, const auto& visit) {
   visit("name", run.manifest.name);
   visit("producer", run.manifest.producer);
   visit("numbers", run.manifest.numbers);
@@ -57,8 +56,7 @@ template <class Value>
 bool is_absent(const std::optional<Value>& value) {
   return !value;
 }
-template <class Value>
-bool is_absent(const Value&) {
+bool is_absent(const auto&) {
   return false;
 }
 

@@ -15,8 +15,7 @@ int64_t monotonic_now_ns() {
 
 namespace {
 
-template <class Text>
-void replace_from(const char* variable, Text& text) {
+void replace_from(const char* variable, auto& text) {
   if (const char* const value = std::getenv(variable); value != nullptr && *value != '\0')
     text = value;
 }

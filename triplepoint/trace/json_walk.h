@@ -139,16 +139,14 @@ class JsonView {
     return {};
   }
 
-  template <class Visit>
-  void for_each(Visit&& visit) const {
+  void for_each(auto&& visit) const {
     simdjson::dom::array array;
     if (!element_ || element_->get(array) != simdjson::SUCCESS) return;
     for (const simdjson::dom::element element : array)
       visit(JsonView(element));
   }
   /// Key and value of an object's members.
-  template <class Visit>
-  void for_each_member(Visit&& visit) const {
+  void for_each_member(auto&& visit) const {
     simdjson::dom::object object;
     if (!element_ || element_->get(object) != simdjson::SUCCESS) return;
     for (const auto& [key, value] : object)

@@ -81,8 +81,7 @@ class Tables {
 
 /// A process with one record beside others with ten and more is a broken id, no rank: it is erased
 /// from `processes`.
-template <class Processes>
-void drop_strays(Processes& processes, const std::map<int64_t, int64_t>& records) {
+void drop_strays(auto& processes, const std::map<int64_t, int64_t>& records) {
   int64_t most = 0;
   for (const auto& [process, count] : records)
     most = std::max(most, count);

@@ -77,8 +77,7 @@ std::size_t style_length(std::string_view text) {
 
 /// `kept`: how many bytes at the begin of a text stay, although they begin with a control
 /// character.
-template <class Kept>
-std::string without_controls(std::string_view text, Kept kept) {
+std::string without_controls(std::string_view text, auto kept) {
   std::string clean;
   while (!text.empty()) {
     const std::size_t control = control_length(text), stays = control > 0 ? kept(text) : 1;

@@ -47,9 +47,8 @@ struct LayerContext {
 
 /// What `add` puts into the forward pass is this module. Selective recompute of it repeats it,
 /// and modules inside of it with it.
-template <class Add>
 void add_module(const LayerContext& context, spec::RecomputeModule module, Passes& passes,
-                Add add) {
+                auto add) {
   const size_t before = passes.forward.size(), again = passes.again.size();
   add();
   if (!context.plan().selects(module)) return;

@@ -20,8 +20,7 @@ double hardware_flops(const spec::Job& job) {
 }
 
 /// Flops that all ranks really execute in one step.
-template <class Keep>
-double executed(const spec::Job& job, const Keep& keep) {
+double executed(const spec::Job& job, const auto& keep) {
   const WorkGraph graph = build_work_graph(job);
   double sum = 0;
   for (const auto& chunks : graph.chunk_work)

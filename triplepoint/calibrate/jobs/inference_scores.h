@@ -31,8 +31,7 @@ struct Serving {
   Seconds sequence_time;      // of each sequence in each pass
   double busy_share = 0;      // of sequence_time
 };
-template <class Visitor>
-void visit_fields(Visitor& visit, Serving& serving) {
+void visit_fields(auto& visit, Serving& serving) {
   visit("prefill_tokens", serving.prefill_tokens, spec::Need::required);
   visit("sequence_time", serving.sequence_time, spec::Need::required);
   visit("busy_share", serving.busy_share, spec::Need::required);

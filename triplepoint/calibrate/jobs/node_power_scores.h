@@ -60,14 +60,12 @@ struct RunProtocol {
 
   const Benchmark* find(const std::string& benchmark) const;
 };
-template <class Visitor>
-void visit_fields(Visitor& visit, RunProtocol& protocol) {
+void visit_fields(auto& visit, RunProtocol& protocol) {
   visit("start_up", protocol.start_up, spec::Need::required);
   visit("evaluation_host", protocol.evaluation_host, spec::Need::required);
   visit("reading", protocol.reading, spec::Need::required);
 }
-template <class Visitor>
-void visit_fields(Visitor& visit, RunProtocol::Benchmark& benchmark) {
+void visit_fields(auto& visit, RunProtocol::Benchmark& benchmark) {
   visit("name", benchmark.name, spec::Need::required);
   visit("first", benchmark.first, spec::Need::required);
   visit("between", benchmark.between, spec::Need::required);

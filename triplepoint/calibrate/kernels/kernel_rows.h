@@ -60,8 +60,7 @@ struct KernelBenchmark {
   std::optional<double> attention_share, attention_half_length, attention_half_head_dim;
   friend bool operator==(const KernelBenchmark&, const KernelBenchmark&) = default;
 };
-template <class Visitor>
-void visit_fields(Visitor& visit, KernelBenchmark& benchmark) {
+void visit_fields(auto& visit, KernelBenchmark& benchmark) {
   visit("gpu", benchmark.gpu);
   visit("source", benchmark.source);
   visit("dtype", benchmark.dtype);

@@ -321,8 +321,7 @@ std::string sources(const MachineFit& fit, const char* table) {
 }
 
 /// A file that says every field of a thing.
-template <class Thing>
-std::string file_of(const MachineFit& fit, const char* table, Thing thing) {
+std::string file_of(const MachineFit& fit, const char* table, auto thing) {
   spec::TableWriter writer(nullptr, table);
   spec::visit_fields(writer, thing);
   return "# SPDX-License-Identifier: Apache-2.0\n# Written by triplepoint calibrate "

@@ -123,8 +123,7 @@ class Compare : public Command {
     return report::compare_studies(studies, names);
   }
 
-  template <class Compared>
-  Result<int> finish(tui::Console& console, const Compared& comparison) {
+  Result<int> finish(tui::Console& console, const auto& comparison) {
     if (format_.is_csv())
       console.print(report::comparison_csv(comparison));
     else

@@ -29,8 +29,7 @@ Seconds seconds_of(Instant instant) {
 
 /// Values whose stamps lie behind `begin` and not behind `end`: each tells the time before its
 /// stamp.
-template <class Fold>
-void over(const run::Series* series, const TimeRange& stretch, Fold fold) {
+void over(const run::Series* series, const TimeRange& stretch, auto fold) {
   if (!series) return;
   for (size_t i = 0; i < series->times.size(); ++i) {
     const Seconds at = seconds_of(series->times[i]);

@@ -23,8 +23,7 @@ struct Widening {
   int64_t rows = 0;
 };
 
-template <class Visitor>
-void visit_fields(Visitor& visit, Widening& widening) {
+void visit_fields(auto& visit, Widening& widening) {
   visit("feature", widening.feature, spec::Need::required);
   visit("level", widening.level, spec::Need::required);
   visit("factor", widening.factor, spec::Need::required);
@@ -37,8 +36,7 @@ struct SpreadTable {
   std::vector<Widening> widening;
 };
 
-template <class Visitor>
-void visit_fields(Visitor& visit, SpreadTable& spread) {
+void visit_fields(auto& visit, SpreadTable& spread) {
   visit("low", spread.low, spec::Need::required);
   visit("high", spread.high, spec::Need::required);
   visit("within_job", spread.within_job);

@@ -403,8 +403,7 @@ class Matcher {
     return last_begin <= last_end + margin;
   }
 
-  template <class Cannot>
-  int64_t refuse_if(Cannot cannot) {
+  int64_t refuse_if(auto cannot) {
     std::vector<Collective> kept;
     int64_t refused = 0;
     for (Collective& collective : result_.collectives) {

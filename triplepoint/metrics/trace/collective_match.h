@@ -57,8 +57,7 @@ bool comes_before(const SpanList&, int32_t alone, const Collective&);
 
 /// Calls visit(const Collective&) for each, those of one span included, by first begin. What is
 /// visited of these is overwritten by the next.
-template <class Visit>
-void for_each_collective(const SpanList& spans, const CollectiveMatch& match, Visit&& visit) {
+void for_each_collective(const SpanList& spans, const CollectiveMatch& match, auto&& visit) {
   Collective made;
   size_t next = 0;
   const auto visit_alone = [&] {

@@ -13,8 +13,7 @@ namespace triplepoint::metrics {
 
 namespace {
 
-template <class Less>
-const CollectivePart& extreme_part(const Collective& collective, Less less) {
+const CollectivePart& extreme_part(const Collective& collective, auto less) {
   return *std::ranges::min_element(collective.parts, less);
 }
 

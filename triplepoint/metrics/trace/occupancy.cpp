@@ -142,8 +142,7 @@ class Profile {
   int64_t end() const { return end_; }
 
   /// What is done between two instants, segment by segment.
-  template <class Visit>
-  void for_each_segment(int64_t from, int64_t until, Visit&& visit) const {
+  void for_each_segment(int64_t from, int64_t until, auto&& visit) const {
     for (const Block& block : blocks_) {
       if (block.end() <= from || block.begin >= until) continue;
       const int64_t first = std::max<int64_t>(0, (from - block.begin) / block.length);

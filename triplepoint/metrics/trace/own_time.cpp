@@ -127,8 +127,7 @@ void RankKernels::find_untimed() {
 }
 
 /// Whether there are any.
-template <class Visit>
-bool RankKernels::for_untimed(int32_t rank, int64_t begin, int64_t end, Visit visit) const {
+bool RankKernels::for_untimed(int32_t rank, int64_t begin, int64_t end, auto visit) const {
   bool any = false;
   for (const Untimed& one : of_rank_[as_size(rank)].untimed) {
     if (one.begin >= end || one.end <= begin) continue;
@@ -138,8 +137,7 @@ bool RankKernels::for_untimed(int32_t rank, int64_t begin, int64_t end, Visit vi
   return any;
 }
 
-template <class Visit>
-void RankKernels::for_each(int32_t rank, int64_t begin, int64_t end, Visit visit) const {
+void RankKernels::for_each(int32_t rank, int64_t begin, int64_t end, auto visit) const {
   const OfRank& of = of_rank_[as_size(rank)];
   const auto begin_of = [&](int32_t i) { return spans_.begin(i); };
   auto i = std::lower_bound(of.spans.begin(), of.spans.end(), begin - of.longest,

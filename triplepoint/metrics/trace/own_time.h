@@ -71,12 +71,10 @@ class RankKernels {
   OwnTime between(int32_t rank, int64_t begin, int64_t end) const;
   void add_gap(int32_t span, int64_t begin, OwnTime&) const;
   void find_untimed();
-  template <class Visit>
-  bool for_untimed(int32_t rank, int64_t begin, int64_t end, Visit visit) const;
+  bool for_untimed(int32_t rank, int64_t begin, int64_t end, auto visit) const;
   size_t number_work(int32_t span);
   size_t work_of(int32_t span) const;
-  template <class Visit>
-  void for_each(int32_t rank, int64_t begin, int64_t end, Visit visit) const;
+  void for_each(int32_t rank, int64_t begin, int64_t end, auto visit) const;
 
   const SpanList& spans_;
   std::vector<OfRank> of_rank_;

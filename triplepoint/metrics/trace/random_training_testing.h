@@ -115,8 +115,7 @@ class TrainingMaker {
   }
 
   /// Members of the rank's group of ranks that differ in one coordinate only.
-  template <class At>
-  static std::vector<int32_t> members(int32_t from, int32_t count, At at) {
+  static std::vector<int32_t> members(int32_t from, int32_t count, auto at) {
     return numbered(count, [&](int32_t i) { return at(from + i); });
   }
 

@@ -28,8 +28,7 @@ void add_known(ComparedSection& section, ComparedRow row) {
     section.rows.push_back(std::move(row));
 }
 
-template <class Of>
-void add(ComparedSection& section, ComparedRow row, const Sides& sides, Of&& of) {
+void add(ComparedSection& section, ComparedRow row, const Sides& sides, auto&& of) {
   for (const Side& side : sides)
     row.values.push_back(of(side));
   add_known(section, std::move(row));

@@ -27,8 +27,7 @@ std::optional<double> ratio_of(const StudyRow& row, std::string_view key, std::s
   return *above / *below;
 }
 
-template <class Value>
-const StudyRow* largest(const Rows& rows, Value&& value) {
+const StudyRow* largest(const Rows& rows, auto&& value) {
   const StudyRow* best = nullptr;
   for (const StudyRow* row : rows)
     if (value(*row) && (best == nullptr || *value(*row) > *value(*best))) best = row;

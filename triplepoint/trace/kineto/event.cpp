@@ -65,8 +65,7 @@ bool read_product(const char*& at, int64_t& product) {
 
 /// Calls visit(key, at) for every member of the object at `at`; visit moves `at` behind the value.
 /// False where the text is wrong or ends, or visit says so.
-template <class Visit>
-bool read_members(const char*& at, Visit&& visit) {
+bool read_members(const char*& at, auto&& visit) {
   at = after_space(at + 1);
   if (*at == '}') return ++at, true;
   for (;;) {

@@ -74,8 +74,7 @@ class SimdBytes {
   }
 
  private:
-  template <class Test>
-  unsigned bits(Test test) const {
+  unsigned bits(auto test) const {
     unsigned all = 0;
     for (unsigned i = 0; i < 16; ++i)
       all |= static_cast<unsigned>(test(bytes_[i])) << i;

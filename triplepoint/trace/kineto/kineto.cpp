@@ -269,8 +269,7 @@ class Reading {
   }
 
   /// Tries until there is enough text; false if it is wrong or there is no more.
-  template <class Try>
-  bool whole(const Try& attempt) {
+  bool whole(const auto& attempt) {
     for (;;) {
       const char* at = at_;
       if (attempt(at)) return at_ = at, true;

@@ -210,8 +210,7 @@ class KinetoWriter {
     return name;
   }
 
-  template <class Value>
-  void put(const char* key, const Value& value) {
+  void put(const char* key, const auto& value) {
     fmt::format_to(std::back_inserter(arguments_), "{}\"{}\":{}", arguments_.empty() ? "" : ",",
                    key, value);
   }
