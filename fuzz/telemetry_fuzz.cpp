@@ -20,7 +20,6 @@
 #include "triplepoint/telemetry/gpu_opening.h"
 #include "triplepoint/telemetry/host/file_sensor.h"
 #include "triplepoint/telemetry/live/snapshot.h"
-#include "triplepoint/telemetry/live/view.h"
 #include "triplepoint/telemetry/nvml/sensor.h"
 #include "triplepoint/telemetry/open_file.h"
 #include "triplepoint/telemetry/timeseries/reader.h"

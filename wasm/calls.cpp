@@ -15,7 +15,6 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
-#include "triplepoint/spec/sources.h"
 
 #include "triplepoint/answers/run_figures.h"
 #include "triplepoint/flags/job_flags.h"

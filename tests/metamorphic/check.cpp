@@ -6,8 +6,6 @@
 
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/spec/load.h"
-
 #include "triplepoint/sim/simulate.h"
 
 #include "tests/metamorphic/laws.h"

@@ -146,9 +146,8 @@ Amount communication_is_whole(const spec::Job&, const Outcome& o) {
 }
 Amount stages_are_the_mean(const spec::Job&, const Outcome& o) {
   if (o.metrics.stages.empty()) return std::nullopt;
-  double sum = 0;
-  for (const metrics::Stage& stage : o.metrics.stages)
-    sum += stage.kernels.total() / unit::s;
+  double sum = sum_of(o.metrics.stages,
+                      [&](const metrics::Stage& stage) { return stage.kernels.total() / unit::s; });
   return apart(sum / as_real(o.metrics.stages.size()), o.metrics.kernels.total() / unit::s);
 }
 Amount active_at_most_all_flops(const spec::Job&, const Outcome& o) {

@@ -2,8 +2,6 @@
 // The work: model, batch, sequence, precision, what is trained.
 #include <vector>
 
-#include "triplepoint/spec/load.h"
-
 #include "tests/metamorphic/laws.h"
 
 namespace triplepoint::metamorphic {

@@ -8,7 +8,6 @@
 #include "triplepoint/base/files.h"
 
 #include "triplepoint/calibrate/jobs/job_rows.h"
-#include "triplepoint/calibrate/jobs/job_scores.h"
 #include "triplepoint/calibrate/tables/table_kind.h"
 
 namespace triplepoint::calibrate {

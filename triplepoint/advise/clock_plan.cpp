@@ -347,12 +347,8 @@ JudgedStep judged(const spec::Job& job, metrics::EnergyScope scope, const sim::C
   }
   judged.mean = judged.device_energy / judged.time / as_real(step.accounted.devices.size());
   judged.energy = search::scope_power(scope, job, judged.mean) * judged.time;
-  for (const auto& phases : step.clocks.devices) {
-    Watts most;
-    for (const sim::DevicePhase& phase : phases)
-      most = std::max(most, phase.power);
-    judged.hungriest.push_back(most);
-  }
+  for (const auto& phases : step.clocks.devices)
+    judged.hungriest.push_back(most_of(phases, &sim::DevicePhase::power));
   return judged;
 }
 
@@ -414,12 +410,11 @@ class Walks {
     const sim::ScheduleRules rules{.gap = model.job.stack.microbatch_gap,
                                    .start = model.job.stack.step_overhead};
     for (size_t p = 0; p < model.pipelines.size(); ++p) {
-      std::vector<GroupCurve> curves;
-      for (size_t s = 0; s < model.pipelines[p].groups.size(); ++s)
-        curves.push_back(group_curve(model, step, p, s));
       walks_.emplace_back(
           PassGraph(step.timeline.pipelines[p], as_size(model.graph.virtual_stages), mode, rules),
-          std::move(curves), deadlines(p), rest / as_real(model.pipelines.size()));
+          numbered(model.pipelines[p].groups.size(),
+                   [&](size_t s) { return group_curve(model, step, p, s); }),
+          deadlines(p), rest / as_real(model.pipelines.size()));
     }
   }
 
@@ -531,9 +526,9 @@ class ClockPlanner {
   ClockPlan run() {
     plan_.fits = graph_.memory.fits();
     if (!plan_.fits) return std::move(plan_);
-    std::vector<double> steps;
-    for (const double slowdown : ladder)
-      if (slowdown == 0 || slowdown <= options_.most_slowdown) steps.push_back(slowdown);
+    const std::vector<double> steps = filtered(ladder, [&](const double slowdown) {
+      return slowdown == 0 || slowdown <= options_.most_slowdown;
+    });
     options_.watch.begin("Judging clocks", steps.size() + 1);
     sim::StepModel model(expected_, graph_);
     const sim::CoupledStep step = settled(model);
@@ -637,13 +632,10 @@ class ClockPlanner {
   void note_if_nothing() {
     if (plan_.interrupted) return;
     if (!plan_.frontier.empty() && plan_.frontier.front().slowdown <= schedule_tolerance) return;
-    double waited = 0;
-    for (const StageSlack& stage : plan_.stages)
-      waited = std::max(waited, stage.waited);
     plan_.nothing = fmt::format(
         "No clock saves energy {} at no cost of time; of all stages, groups and replicas none "
         "waits for more than {:.1f} % of the step.",
-        metrics::scope_text(options_.scope), 100 * waited);
+        metrics::scope_text(options_.scope), 100 * most_of(plan_.stages, &StageSlack::waited));
   }
 
   const ClockOptions& options_;

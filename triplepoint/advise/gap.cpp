@@ -409,14 +409,10 @@ class Explainer {
   }
 
   void settle_costs(const spec::Job& job) {
-    std::vector<JobChange> changes;
-    for (const Named& one : named_)
-      changes.push_back(one.change);
+    std::vector<JobChange> changes = mapped(named_, &Named::change);
     const std::vector<Seconds> costs = costs_of(job, changes);
     for (size_t i = 0; i < named_.size(); ++i) {
-      Seconds bounds;
-      for (const GapPart& part : named_[i].parts)
-        bounds += part.cost;
+      Seconds bounds = sum_of(named_[i].parts, &GapPart::cost);
       for (GapPart& part : named_[i].parts) {
         part.cost =
             share_of_mean_step() * (bounds > Seconds() ? part.cost / bounds * costs[i] : costs[i]);

@@ -150,9 +150,8 @@ Seconds computing_of(const Metrics& plain) {
 std::optional<ClockCause> clocks_of_all(const Metrics& seen, const Metrics& plain,
                                         const std::vector<size_t>& others, bool against_recording) {
   if (others.empty() || !plain.sm_clock_mean_mhz) return std::nullopt;
-  std::vector<double> clocks;
-  for (const size_t d : others)
-    clocks.push_back(seen.sm_clock_per_gpu_mhz[d]);
+  std::vector<double> clocks =
+      mapped(others, [&](const size_t d) { return seen.sm_clock_per_gpu_mhz[d]; });
   const double middle = median(std::move(clocks)), usual = *plain.sm_clock_mean_mhz;
   if (middle > (1 - least_clock_loss) * usual) return std::nullopt;
   std::string why;

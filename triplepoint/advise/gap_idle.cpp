@@ -48,9 +48,8 @@ constexpr std::array<CallWords, 3> call_words = {
 
 Seconds mean_of(const std::vector<metrics::MeanStep>& ranks, int64_t IdleTime::*of,
                 IdleTime metrics::MeanStep::*when) {
-  double sum = 0;
-  for (const metrics::MeanStep& rank : ranks)
-    sum += as_real(rank.*when.*of);
+  double sum =
+      sum_of(ranks, [&](const metrics::MeanStep& rank) { return as_real(rank.*when.*of); });
   return sum / as_real(std::max<size_t>(1, ranks.size())) * unit::ns;
 }
 

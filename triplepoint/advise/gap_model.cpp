@@ -38,10 +38,7 @@ double along(const Marks& a, const Marks& b) {
 }
 
 double size_of(const Marks& marks) {
-  double sum = 0;
-  for (const double mark : marks)
-    sum += std::abs(mark);
-  return sum;
+  return sum_of(marks, [](const double mark) { return std::abs(mark); });
 }
 
 /// A variant at its first degree, and what it adds to the marks.
@@ -109,9 +106,7 @@ class Matcher {
   }
 
   std::vector<Fit> fits_of_one() const {
-    std::vector<Fit> fits;
-    for (const Candidate& one : all_)
-      fits.push_back(linear({&one}));
+    std::vector<Fit> fits = mapped(all_, [&](const Candidate& one) { return linear({&one}); });
     return simulated(std::move(fits));
   }
 

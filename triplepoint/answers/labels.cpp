@@ -37,9 +37,8 @@ std::string configuration_label(const spec::Job& job) {
   if (plan.expert_parallel_size > 1) label = fmt::format("EP{}-", plan.expert_parallel_size);
   label += fmt::format("TP{}", plan.tensor_parallel_size);
   const bool fsdp = plan.sharding == spec::Sharding::parameters;
-  if (!fsdp || plan.pipeline_parallel_size > 1) {
+  if (!fsdp || plan.pipeline_parallel_size > 1)
     label += fmt::format("-PP{}", plan.pipeline_parallel_size);
-  }
   if (plan.virtual_pipeline_size > 1) label += fmt::format("-VPP{}", plan.virtual_pipeline_size);
   if (plan.context_parallel_size > 1) label += fmt::format("-CP{}", plan.context_parallel_size);
   if (fsdp) label += "-FSDP";

@@ -335,17 +335,12 @@ std::optional<Extremes> extremes_of(const Plot& plot) {
 }
 
 Json plots_json(const std::vector<Plot>& plots) {
-  Json list = Json::array();
-  for (const Plot& plot : plots) {
-    Json curves = Json::array();
-    for (const Curve& curve : plot.curves)
-      curves.push_back(curve_json(curve));
-    list.push_back({{"target", fmt::format("plot-{}", plot.id)},
-                    {"unit", plot.unit},
-                    {"times", plot.times},
-                    {"curves", std::move(curves)}});
-  }
-  return list;
+  return mapped<Json>(plots, [&](const Plot& plot) -> Json {
+    return {{"target", fmt::format("plot-{}", plot.id)},
+            {"unit", plot.unit},
+            {"times", plot.times},
+            {"curves", mapped(plot.curves, curve_json)}};
+  });
 }
 
 }  // namespace triplepoint::answers

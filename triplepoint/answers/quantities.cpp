@@ -3,15 +3,12 @@
 // follow.
 #include "triplepoint/answers/quantities.h"
 
-#include <algorithm>
-
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/json_of.h"
-#include "triplepoint/metrics/run/fault_effects.h"
 
 namespace triplepoint::answers {
 namespace {

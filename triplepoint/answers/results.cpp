@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/answers/results.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 

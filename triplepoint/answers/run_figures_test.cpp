@@ -24,8 +24,7 @@ run::Run trained_run() {
 }
 
 const KeyFigure* figure(const std::vector<KeyFigure>& figures, std::string_view label) {
-  const auto found = std::ranges::find(figures, label, &KeyFigure::label);
-  return found == figures.end() ? nullptr : &*found;
+  return find_in(figures, label, &KeyFigure::label);
 }
 
 TEST_CASE("figures that a run does not know are left out") {

@@ -98,10 +98,7 @@ Json digest_of(R r) {
 // ---- stages, kernels, messages
 
 Json memory_of_stages(R r) {
-  Json list = Json::array();
-  for (const run::MemoryUse& stage : r.memory)
-    list.push_back(stage.total() / unit::GiB);
-  return list;
+  return mapped(r.memory, [](const run::MemoryUse& stage) { return stage.total() / unit::GiB; });
 }
 
 Json stages_of(R r) {
@@ -119,12 +116,11 @@ Json stages_of(R r) {
 }
 
 Json messages_of(R r) {
-  Json list = Json::array();
-  for (const metrics::MessageBucket& bucket : r.metrics.links.messages)
-    list.push_back({{"up_to_bytes", bucket.upper / unit::B},
-                    {"count", bucket.count},
-                    {"bytes", bucket.bytes / unit::B}});
-  return list;
+  return mapped<Json>(r.metrics.links.messages, [&](const metrics::MessageBucket& bucket) -> Json {
+    return {{"up_to_bytes", bucket.upper / unit::B},
+            {"count", bucket.count},
+            {"bytes", bucket.bytes / unit::B}};
+  });
 }
 
 // ---- who is slow

@@ -104,9 +104,8 @@ std::vector<StudyItem> items_of(const spec::StudyPlan& plan, const Path& folder,
   std::vector<std::string> used;
   for (const spec::StudyJob& job : plan.jobs) {
     std::string name = file_name(job.job.name);
-    for (int i = 2; holds(used, name); ++i) {
+    for (int i = 2; holds(used, name); ++i)
       name = file_name(fmt::format("{}_{}", job.job.name, i));
-    }
     used.push_back(name);
     StudyItem item;
     item.job = &job;

@@ -7,6 +7,7 @@
 
 #include "triplepoint/base/installation.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/text.h"
 
 #include "triplepoint/app/runner.h"
 #include "triplepoint/app/sources.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/app/suite.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>

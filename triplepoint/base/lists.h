@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -50,6 +52,35 @@ auto filtered(List&& list, Is&& is) {
 template <class List, class Value, class Of = std::identity>
 bool holds(const List& list, const Value& value, Of of = {}) {
   return std::ranges::find(list, value, of) != std::ranges::end(list);
+}
+
+/// The first element that is `value`, or of which `of` makes it; null where there is none.
+template <class List, class Of = std::identity>
+auto* find_in(List& list, const auto& value, Of of = {}) {
+  const auto found = std::ranges::find(list, value, of);
+  return found == std::ranges::end(list) ? nullptr : std::addressof(*found);
+}
+
+/// The first element that is as asked; null where there is none.
+template <class List>
+auto* find_where(List& list, const auto& is) {
+  const auto found = std::ranges::find_if(list, is);
+  return found == std::ranges::end(list) ? nullptr : std::addressof(*found);
+}
+
+/// What a map has under a key.
+template <class Map>
+std::optional<typename Map::mapped_type> value_at(const Map& map, const auto& key) {
+  const auto found = map.find(key);
+  if (found == map.end()) return std::nullopt;
+  return found->second;
+}
+
+/// What a map has under a key, made by `make` where it has nothing yet.
+template <class Map>
+auto& value_kept(Map& map, const typename Map::key_type& key, const auto& make) {
+  const auto found = map.find(key);
+  return found == map.end() ? map.emplace(key, make()).first->second : found->second;
 }
 
 /// From the first element on; of none, zero.

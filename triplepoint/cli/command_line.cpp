@@ -98,9 +98,8 @@ class WordReader {
   }
 
   const Argument* flag_named(std::string_view name) const {
-    const auto found = std::ranges::find_if(
-        arguments_, [&](const Argument& each) { return each.is_flag() && has_name(each, name); });
-    return found == arguments_.end() ? nullptr : &*found;
+    return find_where(arguments_,
+                      [&](const Argument& each) { return each.is_flag() && has_name(each, name); });
   }
 
   int& times_given(const Argument& argument) {

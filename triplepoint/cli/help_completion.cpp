@@ -31,9 +31,9 @@ std::vector<std::string> kinds_of(Words words) {
 /// What a shell offers for the argument: its choices, or what commands list that the
 /// shell runs.
 std::string offered(const Argument& argument) {
-  std::vector<std::string> lists;
-  for (const std::string& kind : kinds_of(argument.words))
-    lists.push_back(fmt::format("triplepoint show {} --names 2>/dev/null", kind));
+  std::vector<std::string> lists = mapped(kinds_of(argument.words), [&](const std::string& kind) {
+    return fmt::format("triplepoint show {} --names 2>/dev/null", kind);
+  });
   if (lists.empty()) return joined(argument.choices);
   const bool is_kind_too = argument.words == Words::library;
   return fmt::format("{}$({})", is_kind_too ? joined(kinds_of(argument.words)) + " " : "",
@@ -122,9 +122,8 @@ constexpr std::size_t help_column = 34;  // where explanations begin
 constexpr std::size_t widest_help = 100;
 
 std::string spaced_names(std::string names) {
-  for (std::size_t at = names.find(','); at != std::string::npos; at = names.find(',', at + 2)) {
+  for (std::size_t at = names.find(','); at != std::string::npos; at = names.find(',', at + 2))
     names.insert(at + 1, " ");
-  }
   return names;
 }
 
@@ -135,10 +134,9 @@ std::string argument_line(const Argument& argument, std::size_t width) {
   std::string help = argument.help;
   if (!argument.choices.empty()) help += ": " + joined(argument.choices, ", ");
   const std::string indent(help_column, ' ');
-  if (tui::display_width(head) + 2 > help_column) {
+  if (tui::display_width(head) + 2 > help_column)
     return head + "\n" + indent + tui::wrap(indent + help, width, indent).substr(help_column) +
            "\n";
-  }
   head.resize(help_column, ' ');
   return tui::wrap(head + help, width, indent) + "\n";
 }
@@ -157,9 +155,8 @@ std::string usage_line(const CommandEntry& entry, const std::vector<Argument>& a
 std::string paragraphs(std::string_view text, std::size_t width) {
   std::istringstream lines{std::string(text)};
   std::string result;
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; std::getline(lines, line);)
     result += (line.starts_with(" ") ? line : tui::wrap(line, width)) + "\n";
-  }
   return result;
 }
 
@@ -214,9 +211,7 @@ std::string command_help(const CommandEntry& entry, std::size_t width) {
   if (!meanings.empty()) help += "\n" + meanings;
   std::vector<std::string> groups;
   for (const Argument& argument : arguments) {
-    if (!holds(groups, argument.group)) {
-      groups.push_back(argument.group);
-    }
+    if (!holds(groups, argument.group)) groups.push_back(argument.group);
   }
   for (const std::string& group : groups) {
     help += "\n" + group + ":\n";

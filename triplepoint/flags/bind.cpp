@@ -40,9 +40,8 @@ Store into(std::vector<std::string>& target) {
 Store into(std::optional<std::vector<int64_t>>& target) {
   return [&target](std::string_view text) -> Result<void> {
     std::vector<int64_t> numbers;
-    for (const std::string& piece : TPT_TRY(split_list(text))) {
+    for (const std::string& piece : TPT_TRY(split_list(text)))
       numbers.push_back(TPT_TRY(parse_count(piece)));
-    }
     target = std::move(numbers);
     return {};
   };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job that flags tell, on top of a file or alone.
-#include <algorithm>
 
 #include "triplepoint/base/text.h"
 

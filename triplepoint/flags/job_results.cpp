@@ -14,14 +14,12 @@
 namespace triplepoint::flags {
 
 Json as_json(const std::vector<spec::Diagnosis>& diagnoses) {
-  Json json = Json::array();
-  for (const spec::Diagnosis& diagnosis : diagnoses) {
-    json.push_back(
-        {{"code", spec::name_of(diagnosis.code)},
-         {"severity", diagnosis.severity == spec::Diagnosis::Severity::error ? "error" : "warning"},
-         {"what", diagnosis.what}});
-  }
-  return json;
+  return mapped<Json>(diagnoses, [](const spec::Diagnosis& diagnosis) -> Json {
+    return {
+        {"code", spec::name_of(diagnosis.code)},
+        {"severity", diagnosis.severity == spec::Diagnosis::Severity::error ? "error" : "warning"},
+        {"what", diagnosis.what}};
+  });
 }
 
 std::string FittingFlags::text() const {

@@ -300,16 +300,15 @@ Result<spec::StatedJob> read_stated_job(const spec::Library& library, const std:
   const std::size_t colon = what.rfind(':');
   std::error_code ignored;
   spec::StatedJob stated;
-  if (colon != std::string::npos && !std::filesystem::exists(what, ignored)) {
+  if (colon != std::string::npos && !std::filesystem::exists(what, ignored))
     stated = spec::fully_stated(
         TPT_TRY(job_of_study(library, what.substr(0, colon), what.substr(colon + 1))));
-  } else if (what.ends_with(".toml") && tool_of(read_file(what).value_or("")).empty()) {
+  else if (what.ends_with(".toml") && tool_of(read_file(what).value_or("")).empty())
     stated = TPT_TRY(spec::load_stated_job(library, what));
-  } else if (what.ends_with(".run")) {
+  else if (what.ends_with(".run"))
     stated = spec::fully_stated(TPT_TRY(job_of_run(what)));
-  } else {
+  else
     return imported_job(TPT_TRY(import_file(library, config_in(what), hints)));
-  }
   TPT_TRY(apply_hints(library, hints, stated));
   return stated;
 }

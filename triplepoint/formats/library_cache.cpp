@@ -197,21 +197,15 @@ std::optional<spec::Model> adopted(const spec::Model& model, const spec::Model& 
 }  // namespace
 
 Result<spec::Cluster> LibraryCache::cluster(const std::string& name) {
-  const auto known = clusters_.find(name);
-  if (known != clusters_.end()) return known->second;
-  return clusters_.emplace(name, spec::load_cluster(library_, name)).first->second;
+  return value_kept(clusters_, name, [&] { return spec::load_cluster(library_, name); });
 }
 
 Result<spec::Stack> LibraryCache::stack(const std::string& name) {
-  const auto known = stacks_.find(name);
-  if (known != stacks_.end()) return known->second;
-  return stacks_.emplace(name, spec::load_stack(library_, name)).first->second;
+  return value_kept(stacks_, name, [&] { return spec::load_stack(library_, name); });
 }
 
 Result<spec::OptimizerState> LibraryCache::optimizer(const std::string& name) {
-  const auto known = optimizers_.find(name);
-  if (known != optimizers_.end()) return known->second;
-  return optimizers_.emplace(name, spec::load_optimizer(library_, name)).first->second;
+  return value_kept(optimizers_, name, [&] { return spec::load_optimizer(library_, name); });
 }
 
 std::optional<spec::Model> LibraryCache::model(const std::string& name) {

@@ -398,8 +398,8 @@ std::string ShellNames::readable(std::string_view text) {
 std::string ShellNames::doubt(std::string_view text) const {
   const std::size_t begin = text.find(opens);
   if (begin == text.npos) return {};
-  const auto reason = reasons_.find(text.substr(begin + 1, text.find(closes) - begin - 1));
-  return reason == reasons_.end() ? "it is not certain" : reason->second;
+  return value_at(reasons_, text.substr(begin + 1, text.find(closes) - begin - 1))
+      .value_or("it is not certain");
 }
 
 ShellNames::Meaning ShellNames::meaning(std::string_view name) const {

@@ -42,9 +42,7 @@ bool has_marks(const TomlValue& tool, const Settings& settings) {
 const TomlValue* tool_with(const TomlValue& file, const Settings& settings) {
   const TomlValue* tools = file.find("tool");
   if (tools == nullptr) return nullptr;
-  const auto found = std::ranges::find_if(
-      tools->items, [&](const TomlValue& tool) { return has_marks(tool, settings); });
-  return found == tools->items.end() ? nullptr : &*found;
+  return find_where(tools->items, [&](const TomlValue& tool) { return has_marks(tool, settings); });
 }
 
 // Keys of a job -------------------------------------------------------------------------------
@@ -202,8 +200,7 @@ Result<std::string> library_name(const spec::Library& library, const std::string
 /// left out.
 void refuse_adapters(const Said& said, const spec::Model& model, Settings& settings) {
   if (!has_adapters(said) || (!model.moe && !model.latent_attention)) return;
-  const auto targets = said.find("plan.lora.targets");
-  const std::string all = targets != said.end() ? targets->second : "";
+  const std::string all = value_at(said, "plan.lora.targets").value_or("");
   const bool experts = model.moe && contains(all, "mlp");
   if (experts || (model.latent_attention && contains(all, "attention")))
     settings.note(DiagnosisCode::unsupported, Severity::error, {},
@@ -326,8 +323,7 @@ Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const 
   facts.processes = number_said(said, "processes", settings);
   if (facts.processes && facts.num_nodes)
     facts.gpus_per_node = *std::exchange(facts.processes, std::nullopt) / *facts.num_nodes;
-  const auto stack = said.find("stack");
-  const std::string usual = stack != said.end() ? stack->second : text_at(tool, "stack");
+  const std::string usual = value_at(said, "stack").value_or(text_at(tool, "stack"));
   facts.plain_stack = facts.profiled_stack = usual;
   TPT_TRY(set_cluster_and_stack(cache, settings, hints, facts, stated));
   settle_batch(said, ranks, settings, stated);
@@ -344,9 +340,7 @@ std::string argument_name(std::string_view leaf) {
 }
 
 const TomlValue* rule_for(const std::vector<TomlValue>& rules, std::string_view leaf) {
-  const auto found = std::ranges::find_if(
-      rules, [&](const TomlValue& rule) { return text_at(rule, "name") == leaf; });
-  return found == rules.end() ? nullptr : &*found;
+  return find_where(rules, [&](const TomlValue& rule) { return text_at(rule, "name") == leaf; });
 }
 
 /// "bf16_with_mxfp8_mixed", Megatron-Bridge's name of a recipe: what it adds to bf16.

@@ -378,9 +378,7 @@ Result<void> HttpServer::State::start(int listener) {
 }
 
 std::optional<std::string> HttpRequest::header(const std::string& lower_case_name) const {
-  const auto found = headers.find(lower_case_name);
-  if (found == headers.end()) return std::nullopt;
-  return found->second;
+  return value_at(headers, lower_case_name);
 }
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}

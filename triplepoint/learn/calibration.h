@@ -8,7 +8,6 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/job.h"
-#include "triplepoint/spec/load.h"
 
 #include "triplepoint/learn/posterior.h"
 

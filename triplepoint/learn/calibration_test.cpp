@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/learn/calibration.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include <doctest/doctest.h>

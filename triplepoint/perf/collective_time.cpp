@@ -349,10 +349,9 @@ CollectiveTime collective_time(const Cluster& cluster, Collective collective, By
                                const GroupPlacement& group) {
   if (group.ranks <= 1 || payload <= Bytes()) return {};
   const Layout layout = layout_of(cluster, group);
-  if (collective == Collective::send_recv) {
+  if (collective == Collective::send_recv)
     return point_to_point_time(cluster, payload, layout.domains <= 1,
                                layout.domains <= 1 ? 1 : layout.groups_per_node);
-  }
   const double size = payload.in_base_units();
   if (layout.domains <= 1) return time_in_domain(cluster, collective, size, layout.ranks);
   return time_over_nodes(cluster, collective, size, layout);

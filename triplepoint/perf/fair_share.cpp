@@ -39,9 +39,8 @@ class WaterFilling {
 
   void lay_out_links(std::span<const BytesPerSecond> capacities) {
     scratch_.links.clear();
-    for (const BytesPerSecond capacity : capacities) {
+    for (const BytesPerSecond capacity : capacities)
       scratch_.links.push_back({.free = capacity.in_base_units()});
-    }
     for (const Flow& flow : flows_) {
       for (const int32_t l : flow.links)
         ++link(l).open;
@@ -56,9 +55,8 @@ class WaterFilling {
 
   void list_crossings() {
     for (size_t f = 0; f < flows_.size(); ++f) {
-      for (const int32_t l : flows_[f].links) {
+      for (const int32_t l : flows_[f].links)
         scratch_.crossings[as_size(link(l).last++)] = static_cast<int32_t>(f);
-      }
     }
   }
 

@@ -72,9 +72,8 @@ double best_split_time(const TileSearch& s, double tile_m, double tile_n) {
   double best = tile_time(s, tile_m, tile_n, 1);
   const double tiles = ceil_div(s.m, tile_m) * ceil_div(s.n, tile_n) * s.count;
   // Splitting k pays where the tiles alone leave units idle, or nearly so.
-  for (double split = 2; split <= 8 && tiles * split <= 4 * s.units; split *= 2) {
+  for (double split = 2; split <= 8 && tiles * split <= 4 * s.units; split *= 2)
     best = std::min(best, tile_time(s, tile_m, tile_n, split));
-  }
   return best;
 }
 

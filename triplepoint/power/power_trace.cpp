@@ -45,10 +45,7 @@ std::vector<BoardPower> highest_of(std::vector<BoardPower> powers) {
 }
 
 Watts Board::highest(const std::vector<BoardPower>& powers) const {
-  Watts highest;
-  for (const BoardPower& one : powers)
-    highest = std::max(highest, power(one));
-  return highest;
+  return most_of(powers, [&](const BoardPower& one) { return power(one); });
 }
 
 Board board_at(const spec::PowerCoefficients& gpu, const ClockPoint& clock, Celsius die,

@@ -358,9 +358,8 @@ void add_series(Run& all, Run& run, const Numbers& numbers) {
 }
 
 void add_timeline(Timeline& all, const Timeline& timeline, const Numbers& numbers) {
-  std::vector<int32_t> types;
-  for (const SpanType& type : timeline.types)
-    types.push_back(all.intern(type));
+  std::vector<int32_t> types =
+      mapped(timeline.types, [&](const SpanType& type) { return all.intern(type); });
   for (Span span : expand(timeline).spans) {
     span.type = types[as_size(span.type)];
     span.begin = numbers.at(span.begin);

@@ -95,10 +95,9 @@ std::string_view name_of(ReadingKind kind) {
 }
 
 const Series* find_series(const Run& run, std::string_view signal, int32_t device, bool of_node) {
-  const auto found = std::ranges::find_if(run.series, [&](const Series& series) {
+  return find_where(run.series, [&](const Series& series) {
     return series.device == device && series.of_node == of_node && series.signal == signal;
   });
-  return found == run.series.end() ? nullptr : &*found;
 }
 
 std::vector<StepRecord> detailed_steps(const Run& run) {

@@ -70,9 +70,8 @@ Extent extent_of(const Pattern& pattern) {
   for (const PatternPiece& piece : pattern.pieces) {
     const int64_t length = whole_nanoseconds(piece.length);
     const int64_t last = begin + std::max(0, piece.repeat - 1) * length;
-    for (const Span& span : piece.spans) {
+    for (const Span& span : piece.spans)
       widen(all, Instant(begin + span.begin.nanoseconds()), Instant(last + span.end.nanoseconds()));
-    }
     begin += piece.repeat * length;
   }
   widen(all, Instant(0), Instant(begin));

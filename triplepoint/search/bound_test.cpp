@@ -11,6 +11,10 @@
 namespace triplepoint::search {
 namespace {
 
+bool every_plan(const StepBound&) {
+  return true;
+}
+
 /// Compares the bound of one plan in many with its schedule; returns how many were compared.
 int64_t compare_some(const spec::Job& job, uint64_t seed) {
   const Space space(job, Reach::everything, {});
@@ -21,17 +25,16 @@ int64_t compare_some(const spec::Job& job, uint64_t seed) {
   StepEvaluator evaluator(job, typical);
   int64_t compared = 0;
   for (size_t layout = 0; layout < space.layouts().size(); ++layout)
-    scan.visit(layout, LayoutScan::every_plan,
-               [&](const VariantAt&, int64_t index, const StepBound& bound) {
-                 const auto position = static_cast<uint64_t>(index);
-                 if (random_uniform({seed, 7}, position) * as_real(space.size()) > 60) return;
-                 const StepEstimate step = evaluator.evaluate(space.plan(index));
-                 CAPTURE(index);
-                 CHECK(bound.time <= step.time * (1 + 1e-12));
-                 CHECK(bound.energy <= step.energy * (1 + 1e-12));
-                 CHECK(bound.time >= 0.1 * step.time);
-                 ++compared;
-               });
+    scan.visit(layout, every_plan, [&](const VariantAt&, int64_t index, const StepBound& bound) {
+      const auto position = static_cast<uint64_t>(index);
+      if (random_uniform({seed, 7}, position) * as_real(space.size()) > 60) return;
+      const StepEstimate step = evaluator.evaluate(space.plan(index));
+      CAPTURE(index);
+      CHECK(bound.time <= step.time * (1 + 1e-12));
+      CHECK(bound.energy <= step.energy * (1 + 1e-12));
+      CHECK(bound.time >= 0.1 * step.time);
+      ++compared;
+    });
   return compared;
 }
 
@@ -59,10 +62,9 @@ TEST_CASE("the energy that a bound finds is most of what a plan needs") {
     StepEvaluator evaluator(job, typical_of(job));
     std::vector<double> found;
     for (size_t layout = 0; layout < space.layouts().size(); layout += 7)
-      scan.visit(layout, LayoutScan::every_plan,
-                 [&](const VariantAt&, int64_t index, const StepBound& bound) {
-                   found.push_back(bound.energy / evaluator.evaluate(space.plan(index)).energy);
-                 });
+      scan.visit(layout, every_plan, [&](const VariantAt&, int64_t index, const StepBound& bound) {
+        found.push_back(bound.energy / evaluator.evaluate(space.plan(index)).energy);
+      });
     CAPTURE(job.name);
     CHECK(median(found) > 0.8);
   }
@@ -81,13 +83,12 @@ TEST_CASE("no plan has a lower bound than its layout, no layout a lower one than
         const std::optional<StepBound> whole = scan.bound(layout, CountedParts::all);
         REQUIRE(many.has_value() == whole.has_value());
         int64_t plans = 0;
-        scan.visit(layout, LayoutScan::every_plan,
-                   [&](const VariantAt&, int64_t, const StepBound& bound) {
-                     ++plans;
-                     if (!whole) return;
-                     closest = std::max(closest, whole->time / bound.time);
-                     thriftiest = std::max(thriftiest, whole->energy / bound.energy);
-                   });
+        scan.visit(layout, every_plan, [&](const VariantAt&, int64_t, const StepBound& bound) {
+          ++plans;
+          if (!whole) return;
+          closest = std::max(closest, whole->time / bound.time);
+          thriftiest = std::max(thriftiest, whole->energy / bound.energy);
+        });
         if (!whole) {
           CHECK(plans == 0);
           continue;
@@ -121,13 +122,12 @@ TEST_CASE("plans that are not asked for are left out, all others are visited") {
         return found;
       };
       double least = 1e300;
-      scan.visit(layout, LayoutScan::every_plan,
-                 [&](const VariantAt&, int64_t, const StepBound& bound) {
-                   least = std::min(least, bound.*of);
-                 });
+      scan.visit(layout, every_plan, [&](const VariantAt&, int64_t, const StepBound& bound) {
+        least = std::min(least, bound.*of);
+      });
       const double limit = 1.1 * least;
       const auto may_win = [&](const StepBound& bound) { return bound.*of <= limit; };
-      CHECK(indices(may_win, limit) == indices(LayoutScan::every_plan, limit));
+      CHECK(indices(may_win, limit) == indices(every_plan, limit));
       CHECK(indices([](const StepBound&) { return false; }, 1e300).empty());
     }
 }

@@ -32,7 +32,6 @@ class LayoutScan {
 
   /// Told of every plan that may fit in memory: its place, index and bound.
   using Visit = std::function<void(const VariantAt&, int64_t index, const StepBound&)>;
-  static bool every_plan(const StepBound&) { return true; }
   /// Plans of the layout with this number in the space, but for some of those that are not asked
   /// for; returns how many of the others cannot fit.
   int64_t visit(size_t number, const MayWin& may_win, const Visit& visit);

@@ -2,7 +2,6 @@
 #include "triplepoint/search/space.h"
 
 #include <algorithm>
-#include <functional>
 
 namespace triplepoint::search {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/spec/fault.h"

@@ -111,9 +111,7 @@ ClusterHeat steady_heat(const spec::Job& node, Watts per_device) {
 Celsius typical_die(const spec::Job& job, double share) {
   const spec::Job node = mean_node(job);
   const std::vector<Celsius> dies = steady_heat(node, share * node.power_limit()).dies();
-  double sum = 0;
-  for (const Celsius die : dies)
-    sum += die.degrees();
+  const double sum = sum_of(dies, [](const Celsius die) { return die.degrees(); });
   return Celsius(sum / as_real(dies.size()));
 }
 

@@ -73,9 +73,7 @@ Seconds kernel_time(const spec::GpuLoad& load) {
 /// Of what lies between phases: receives count that are there while the host prepares what follows.
 Seconds kernels_between(const StepModel& model, size_t stage, const StageTimeline& timeline,
                         const std::vector<spec::GpuLoad>& loads) {
-  Seconds sum;
-  for (const spec::GpuLoad& between : loads)
-    sum += kernel_time(between);
+  Seconds sum = sum_of(loads, [&](const spec::GpuLoad& between) { return kernel_time(between); });
   for (const ActionTimes& action : timeline.actions)
     sum += receive_gap(model, stage, action.action);
   return sum;

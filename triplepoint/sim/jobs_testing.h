@@ -70,10 +70,7 @@ inline Boundary fixed_send(Seconds time) {
 }
 
 inline Seconds finish_of(const std::vector<StageTimeline>& pipeline) {
-  Seconds end;
-  for (const StageTimeline& stage : pipeline)
-    end = std::max(end, stage.finish);
-  return end;
+  return most_of(pipeline, &StageTimeline::finish);
 }
 
 inline Seconds arrival_of(const ActionTimes& action) {

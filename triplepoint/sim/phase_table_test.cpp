@@ -30,11 +30,8 @@ global_batch_size = 8
 
 Seconds stall_of_forward(const spec::Job& job) {
   const workload::WorkGraph graph = workload::build_work_graph(job);
-  Seconds most;
-  for (const GroupEstimate& group :
-       estimate_action(job, graph, graph.works.front(), workload::ActionKind::forward))
-    most = std::max(most, group.stall);
-  return most;
+  return most_of(estimate_action(job, graph, graph.works.front(), workload::ActionKind::forward),
+                 &GroupEstimate::stall);
 }
 
 TEST_CASE("an MoE pass stops for its router, and for every expert of its rank") {

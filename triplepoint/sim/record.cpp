@@ -99,9 +99,8 @@ run::Series node_series(const spec::Cluster& cluster, size_t node, double flow,
   run::Series series = make_series("node_power_w", node, begin, bin, profile_bins);
   series.of_node = true;
   for (size_t b = 0; b < profile_bins; ++b) {
-    Watts drawn;
-    for (const std::vector<StepBin>& device : devices)
-      drawn += device[b].power;
+    Watts drawn =
+        sum_of(devices, [&](const std::vector<StepBin>& device) { return device[b].power; });
     series.values.push_back(
         rounded_reading(power::node_power(cluster, drawn, flow, 1).total() / unit::W));
   }

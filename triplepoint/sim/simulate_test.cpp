@@ -104,10 +104,9 @@ global_batch_size = {}
                                                  nodes, 16 * nodes),
                                      "peaks");
     REQUIRE_MESSAGE(job, job.error().what);
-    double rise = 0;
-    for (const run::DeviceSummary& device : simulate(*job, {}).summaries)
-      rise = std::max(rise, *device.die_peak_c - *device.die_mean_c);
-    return rise;
+    return most_of(simulate(*job, {}).summaries, [&](const run::DeviceSummary& device) {
+      return *device.die_peak_c - *device.die_mean_c;
+    });
   };
   const double of_few = hottest_rise(252), of_many = hottest_rise(260);  // 2,016 and 2,080 GPUs
   CHECK(of_few > 0.5);

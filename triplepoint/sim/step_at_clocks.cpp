@@ -81,9 +81,8 @@ void finish_step(const StepModel& model, StepTimeline& step) {
   Seconds norm_ready;
   for (size_t s = 0; s < stages; ++s) {
     const EpilogueEstimate& end = model.epilogue_of(s);
-    Seconds replicas_ready;
-    for (const auto& timeline : step.pipelines)
-      replicas_ready = std::max(replicas_ready, timeline[s].finish);
+    Seconds replicas_ready =
+        most_of(step.pipelines, [&](const auto& timeline) { return timeline[s].finish; });
     const Seconds shared_cover = cover_of_replicas(model, step, s, replicas_ready);
     for (size_t p = 0; p < step.pipelines.size(); ++p) {
       StepEpilogue& at = step.epilogues[p][s];

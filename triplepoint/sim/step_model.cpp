@@ -204,10 +204,7 @@ Seconds exposed_time(const std::vector<OpEstimate>& ops, Seconds cover) {
 }
 
 Seconds total_time(const std::vector<OpEstimate>& ops) {
-  Seconds total;
-  for (const OpEstimate& estimate : ops)
-    total += estimate.at(1);
-  return total;
+  return sum_of(ops, [&](const OpEstimate& estimate) { return estimate.at(1); });
 }
 
 }  // namespace triplepoint::sim

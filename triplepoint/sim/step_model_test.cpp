@@ -17,9 +17,7 @@ TEST_CASE("a stage's phases are its program, and every device stands in one lock
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     const StepModel model(random_training_job(seed));
     for (size_t stage = 0; stage < model.uses.size(); ++stage) {
-      int64_t actions = 0;
-      for (const PhaseUse& use : model.uses[stage])
-        actions += use.count;
+      int64_t actions = sum_of(model.uses[stage], &PhaseUse::count);
       CHECK(actions == static_cast<int64_t>(model.graph.programs[stage].size()));
     }
     std::vector<int> seen(model.num_devices());

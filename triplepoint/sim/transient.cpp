@@ -471,9 +471,8 @@ void TransientSimulation::State::read(Activity activity, const std::vector<Watts
   readings.begin_window(instant_at(now_));
   const spec::Gpu& gpu = model_->job.cluster.gpu;
   const std::vector<Celsius> dies = this->dies();
-  std::vector<double> steps;
-  for (const char* signal : signals_of(model_->job))
-    steps.push_back(steps_per_unit(signal));
+  std::vector<double> steps =
+      mapped(signals_of(model_->job), [&](const char* signal) { return steps_per_unit(signal); });
   const bool all = dies.size() <= most_profiled_devices;  // as in signals_of()
   const std::vector<Celsius> memories = all ? this->memories(activity) : std::vector<Celsius>();
   for (size_t d = 0; d < dies.size(); ++d) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/spec/job.h"
 
-#include <algorithm>
-
 namespace triplepoint::spec {
 
 Result<void> require_training(const Job& job, std::string_view what) {

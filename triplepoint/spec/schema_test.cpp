@@ -5,7 +5,6 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
-#include "triplepoint/spec/names.h"
 #include "triplepoint/spec/table_reader.h"
 
 namespace triplepoint::spec {

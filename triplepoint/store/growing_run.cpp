@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/store/growing_run.h"
 
-#include <algorithm>
 #include <map>
 #include <random>
 #include <utility>

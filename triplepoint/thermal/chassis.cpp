@@ -243,9 +243,8 @@ void ChassisModel::advance(State& state, std::span<const Watts> power, Celsius i
     // Const to the caller, so several threads may ask: the table of propagators is the only shared
     // state.
     const std::lock_guard<std::mutex> guard(impl_->lock);
-    auto found = impl_->kept.find(key);
-    if (found == impl_->kept.end()) found = impl_->kept.emplace(key, prepare(duration)).first;
-    propagator = &found->second;  // nodes of a map stay where they are
+    // Nodes of a map stay where they are.
+    propagator = &value_kept(impl_->kept, key, [&] { return prepare(duration); });
   }
   advance(state, power, inlet, *propagator);
 }

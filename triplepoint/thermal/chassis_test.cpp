@@ -91,9 +91,7 @@ TEST_CASE("heat moves downstream only") {
 
 TEST_CASE("in the steady state the coolant carries off all power") {
   const State state = model().steady(uneven(), Celsius(25));
-  Watts total;
-  for (Watts power : uneven())
-    total += power;
+  Watts total = sum_of(uneven());
   CHECK(model().carried_off(state, Celsius(25)) / total == Approx(1).epsilon(1e-12));
 }
 

@@ -117,8 +117,7 @@ Result<void> Tables::for_each(const std::string& table, std::initializer_list<co
 std::string Tables::string(const Row& row, size_t column) const {
   const auto id = row.integer(column);
   if (!id) return {};
-  const auto found = strings_.find(*id);
-  return found != strings_.end() ? found->second : row.text(column);
+  return value_at(strings_, *id).value_or(row.text(column));
 }
 
 }  // namespace triplepoint::trace

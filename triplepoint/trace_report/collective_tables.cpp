@@ -4,6 +4,7 @@
 
 #include "triplepoint/base/files.h"
 
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/trace/collective_match.h"
 #include "triplepoint/metrics/trace/collectives.h"

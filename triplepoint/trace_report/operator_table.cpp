@@ -261,9 +261,8 @@ class Operators {
     one.add(row);
     one.kind = row.kind;
     if (one.site.empty()) one.site = row.site;
-    for (const auto& [kernel, time] : row.names) {
+    for (const auto& [kernel, time] : row.names)
       kernels_[{calls_[call].name, kernel}].add({.kernels = 1, .time = time});
-    }
     const std::string module = module_of(span);
     add_use({module, calls_[call].name, direction, trace_report::type_of(arguments),
              text_of(arguments)},

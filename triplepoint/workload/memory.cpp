@@ -205,10 +205,8 @@ double most_working_bytes(const LayerContext& context, const Chunks& chunks) {
 }
 
 double most_recomputed_bytes(const LayerContext& context, const Chunks& chunks) {
-  double most = 0;
-  for (const ChunkLayers& chunk : chunks)
-    most = std::max(most, recomputed_layer_bytes(context, chunk));
-  return most;
+  return most_of(chunks,
+                 [&](const ChunkLayers& chunk) { return recomputed_layer_bytes(context, chunk); });
 }
 
 /// Everything that the moments of one stage share.

@@ -196,10 +196,8 @@ TEST_CASE("ZB-H1 needs no more memory than 1F1B") {
   for (const int64_t stages : {2, 4, 8})
     for (const int64_t microbatches : {2, 8, 32}) {
       const auto peak = [&](Schedule schedule) {
-        int64_t most = 0;
-        for (const auto& program : build_schedule(schedule, stages, microbatches, 1))
-          most = std::max(most, peak_in_flight(program));
-        return most;
+        return most_of(build_schedule(schedule, stages, microbatches, 1),
+                       [&](const auto& program) { return peak_in_flight(program); });
       };
       CHECK(peak(Schedule::zero_bubble) == peak(Schedule::one_f_one_b));
     }

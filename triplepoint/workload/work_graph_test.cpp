@@ -213,9 +213,8 @@ TEST_CASE("every legal plan does the same matrix work") {
 
 TEST_CASE("the shards of every legal plan hold each optimizer state once") {
   for (const spec::Job& job : legal_plans()) {
-    double states = 0;
-    for (const StageMemory& stage : estimate_memory(job).stages)
-      states += stage.optimizer / unit::B;
+    double states = sum_of(estimate_memory(job).stages,
+                           [&](const StageMemory& stage) { return stage.optimizer / unit::B; });
     const int64_t ranks_of_stage = job.world_size() / job.plan.pipeline_parallel_size;
     const double each = job.plan.optimizer.moment_bytes + job.plan.optimizer.master_bytes;
     // Norms and router are not split over TP, and each TP rank pads the vocabulary a little.

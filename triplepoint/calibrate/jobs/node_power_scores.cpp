@@ -24,9 +24,7 @@ class Predictor {
   Predictor(const CsvTable& table, const spec::Library& library)
       : table_(table), library_(library) {}
   const Result<NodeLevels>& levels(const JobRow& row) {
-    auto found = known_.find(row.text);
-    if (found == known_.end()) found = known_.emplace(row.text, predict(row)).first;
-    return found->second;
+    return value_kept(known_, row.text, [&] { return predict(row); });
   }
 
  private:
@@ -139,8 +137,7 @@ Result<TableScores> score_node_power(const CsvTable& table, const ScoreContext& 
 }
 
 const RunProtocol::Benchmark* RunProtocol::find(const std::string& benchmark) const {
-  const auto found = std::ranges::find(benchmarks, benchmark, &Benchmark::name);
-  return found == benchmarks.end() ? nullptr : &*found;
+  return find_in(benchmarks, benchmark, &Benchmark::name);
 }
 
 Result<RunProtocol> load_run_protocol(const spec::Library& library) {

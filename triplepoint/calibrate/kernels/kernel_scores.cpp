@@ -279,9 +279,7 @@ class Machines {
   explicit Machines(const spec::Library& library) : library_(library) {}
   const Result<spec::Cluster>& of(const CollectiveRow& row) {
     const Key key{row.cluster, row.nic_bandwidth, row.nvls};
-    auto found = machines_.find(key);
-    if (found == machines_.end()) found = machines_.emplace(key, machine_of(row, library_)).first;
-    return found->second;
+    return value_kept(machines_, key, [&] { return machine_of(row, library_); });
   }
 
  private:

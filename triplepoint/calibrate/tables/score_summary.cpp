@@ -237,21 +237,19 @@ Json row_json(const std::string& table, const ScoredRow& row) {
 }
 
 Json skipped_json(const std::vector<SkippedRow>& rows) {
-  Json json = Json::array();
-  for (const SkippedRow& row : rows)
-    json.push_back({{"row_id", row.row_id}, {"reason", row.reason}});
-  return json;
+  return mapped<Json>(rows, [&](const SkippedRow& row) -> Json {
+    return {{"row_id", row.row_id}, {"reason", row.reason}};
+  });
 }
 
 Json tables_json(const std::vector<ValidatedFile>& files) {
-  Json json = Json::array();
-  for (const ValidatedFile& file : files)
-    json.push_back({{"file", file.file},
-                    {"table", file.scores.table},
-                    {"rows", file.scores.rows},
-                    {"predicted", summarize(file.scores).predicted_rows},
-                    {"skipped", file.scores.skipped.size()}});
-  return json;
+  return mapped<Json>(files, [&](const ValidatedFile& file) -> Json {
+    return {{"file", file.file},
+            {"table", file.scores.table},
+            {"rows", file.scores.rows},
+            {"predicted", summarize(file.scores).predicted_rows},
+            {"skipped", file.scores.skipped.size()}};
+  });
 }
 
 Json rows_json(const std::vector<ValidatedFile>& files) {

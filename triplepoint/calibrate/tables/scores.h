@@ -134,9 +134,7 @@ class GpuCache {
  public:
   explicit GpuCache(const spec::Library& library) : library_(library) {}
   const Result<spec::Gpu>& gpu(const std::string& name) {
-    auto found = gpus_.find(name);
-    if (found == gpus_.end()) found = gpus_.emplace(name, spec::load_gpu(library_, name)).first;
-    return found->second;
+    return value_kept(gpus_, name, [&] { return spec::load_gpu(library_, name); });
   }
 
  private:

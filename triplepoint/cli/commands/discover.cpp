@@ -10,7 +10,6 @@
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
-#include "triplepoint/formats/import.h"
 #include "triplepoint/telemetry/sensor_opening.h"
 #include "triplepoint/tui/machine_text.h"
 

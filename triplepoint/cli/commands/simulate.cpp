@@ -9,7 +9,6 @@
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/result.h"
-#include "triplepoint/base/text.h"
 
 #include "triplepoint/run/run.h"
 #include "triplepoint/spec/job.h"

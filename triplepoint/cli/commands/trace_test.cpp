@@ -14,7 +14,6 @@
 
 #include "triplepoint/cli/command_line.h"
 #include "triplepoint/cli/command_testing.h"
-#include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/report/study_testing.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/trace_report/input.h"

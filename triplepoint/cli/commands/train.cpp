@@ -13,7 +13,6 @@
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/formats/import.h"
 #include "triplepoint/tui/progress.h"
 
 namespace triplepoint::cli {

@@ -43,10 +43,9 @@ double drift(const std::vector<run::StepRecord>& steps) {
 
 /// Whole steps after the warm-up: the part of a run that counts.
 std::vector<run::StepRecord> scored_steps(const run::Run& run, Seconds warm_up) {
-  std::vector<run::StepRecord> steps;
-  for (const run::StepRecord& step : run.steps)
-    if (step.begin - run.steps.front().begin >= warm_up) steps.push_back(step);
-  return steps;
+  return filtered(run.steps, [&](const run::StepRecord& step) {
+    return step.begin - run.steps.front().begin >= warm_up;
+  });
 }
 
 /// The same run, of which only these steps are known and what the series show of them.

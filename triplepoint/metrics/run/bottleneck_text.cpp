@@ -224,11 +224,10 @@ std::string nobody_is_late(const run::Run& run, const LateRanks& late) {
 
 std::vector<std::string> names_of(const Bottleneck& bottleneck,
                                   const std::vector<std::string>& numbers) {
-  std::vector<std::string> names;
-  for (const int32_t who : bottleneck.who)
-    names.push_back(bottleneck.of == Bottleneck::Of::gpu ? run::device_number(numbers, as_size(who))
-                                                         : std::to_string(who));
-  return names;
+  return mapped(bottleneck.who, [&](const int32_t who) {
+    return bottleneck.of == Bottleneck::Of::gpu ? run::device_number(numbers, as_size(who))
+                                                : std::to_string(who);
+  });
 }
 
 std::string bottleneck_sentence(const Bottleneck& bottleneck, std::optional<Seconds> step_time,

@@ -8,7 +8,6 @@
 // device alike: those of one bottleneck that have different causes become several.
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "triplepoint/base/statistics.h"
 
@@ -195,13 +194,12 @@ std::vector<Bottleneck> simulated_bottlenecks(const View& view) {
 }  // namespace
 
 void answer_bottlenecks(const View& view, Metrics& answer) {
-  if (view.run.manifest.origin == run::Origin::simulated) {
+  if (view.run.manifest.origin == run::Origin::simulated)
     answer.bottlenecks = simulated_bottlenecks(view);
-  } else if (auto late = late_bottlenecks(view.run)) {
+  else if (auto late = late_bottlenecks(view.run))
     answer.bottlenecks = *std::move(late);
-  } else {
+  else
     answer.bottlenecks = slow_clocks(view, answer.step_time);
-  }
   std::erase_if(answer.bottlenecks, [&](const Bottleneck& one) {
     return one.cost && (!answer.step_time || *one.cost < least_cost * *answer.step_time);
   });

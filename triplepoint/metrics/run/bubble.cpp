@@ -43,9 +43,7 @@ namespace {
 using run::DeviceSummary;
 
 KernelSeconds mean_kernels(const View& view, const std::vector<int32_t>& ranks) {
-  KernelSeconds mean;
-  for (int32_t rank : ranks)
-    mean += view.kernels[as_size(rank)];
+  KernelSeconds mean = sum_of(ranks, [&](int32_t rank) { return view.kernels[as_size(rank)]; });
   mean *= 1 / as_real(ranks.size());
   return mean;
 }

@@ -56,8 +56,7 @@ Cause cause_of_clock(const std::vector<Evidence>& all) {
 }  // namespace
 
 const Evidence* find(const std::vector<Evidence>& all, Kind kind) {
-  const auto found = std::ranges::find(all, kind, &Evidence::kind);
-  return found == all.end() ? nullptr : &*found;
+  return find_in(all, kind, &Evidence::kind);
 }
 
 bool has_lower_clock(const std::vector<Evidence>& all) {
@@ -146,8 +145,7 @@ std::vector<Evidence> DeviceEvidence::of(const std::vector<size_t>& slow,
   };
   // Of these reasons the longest, of equal ones the first; those that never held are in no list.
   const auto share_of = [](const State& state, const char* reason) {
-    const auto found = state.mean.throttle.find(reason);
-    return found == state.mean.throttle.end() ? 0.0 : found->second;
+    return value_at(state.mean.throttle, reason).value_or(0.0);
   };
   const auto add_reasons = [&](Kind kind, std::initializer_list<const char*> reasons) {
     add(kind, [&](const State& state) -> Value {

@@ -107,8 +107,7 @@ class Readings {
 
  private:
   const Series* find(std::string_view signal) const {
-    const auto found = signals_.find(signal);
-    return found == signals_.end() ? nullptr : found->second;
+    return value_at(signals_, signal).value_or(nullptr);
   }
   run::Extent extent_of(const Series& series) const {
     return window_.value_or(run::Extent{series.times.front(), series.times.back()});

@@ -96,10 +96,7 @@ double difference_of(double plain, const Values& rich, double more_parameters) {
 
 Values around_mean(std::span<const double> values) {
   const double middle = mean(values);
-  Values residuals;
-  for (const double value : values)
-    residuals.push_back(value - middle);
-  return residuals;
+  return mapped(values, [&](const double value) { return value - middle; });
 }
 
 /// The median of eleven.
@@ -378,9 +375,7 @@ class History {
 
   Levels find_levels() const {
     Levels found;
-    Values logs;
-    for (const double time : ordinary_times())
-      logs.push_back(std::log(time));
+    const Values logs = mapped(ordinary_times(), [](const double time) { return std::log(time); });
     if (logs.size() >= 2 * shortest_level) found.ends = find_jumps(logs);
     found.ends.push_back(logs.size());
     size_t from = 0;
@@ -500,12 +495,7 @@ class History {
 
   // ---- periods, tails, pauses
 
-  double usual_steps() const {
-    Values steps;
-    for (const Line& line : lines_)
-      steps.push_back(line.steps);
-    return median(std::move(steps));
-  }
+  double usual_steps() const { return median(mapped(lines_, &Line::steps)); }
 
   /// Takes periods out of `excess` (one per line from `start_` on) as long as there are any among
   /// those above `clear`; all of a period that are above `least` belong to it.
@@ -581,33 +571,29 @@ class History {
     const double deviation = robust_deviation(pauses), usual = median(pauses);
     const double least =
         std::max({usual + outlier * deviation, usual + 0.2 * base_or_median(), least_pause_});
-    Values short_ones;
-    for (const double pause : pauses)
-      if (pause <= least) short_ones.push_back(pause);
+    const Values short_ones = filtered(pauses, [&](const double pause) { return pause <= least; });
     const double between = short_ones.empty() ? 0 : mean(short_ones);
     if (between > 0)
       add(Kind::between, between * as_real(pauses.size())).excess = between * unit::s;
     for (double& pause : pauses)
       pause = pause > least ? pause - std::max(0.0, between) : 0;
     take_periods(pauses, 0, 0, true);
-    double seconds = 0, count = 0;
-    for (const double pause : pauses)
-      if (pause > 0) seconds += pause, ++count;
-    if (count == 0) return;
-    StepPattern& pattern = add(Kind::pauses, seconds);
-    pattern.count = static_cast<int64_t>(count);
-    pattern.excess = seconds / count * unit::s;
+    add_pauses(pauses, 0);
   }
 
   /// Of few steps: those longer than a step, and than any stall.
   void find_clear_pauses() {
-    double seconds = 0, count = 0;
-    for (const Line& line : lines_)
-      if (line.pause > std::max(pause_s, base_or_median())) seconds += line.pause, ++count;
-    if (count == 0) return;
+    add_pauses(mapped(lines_, &Line::pause), std::max(pause_s, base_or_median()));
+  }
+
+  /// Those above `least`.
+  void add_pauses(Values pauses, double least) {
+    std::erase_if(pauses, [&](const double pause) { return pause <= least; });
+    if (pauses.empty()) return;
+    const double seconds = sum_of(pauses);
     StepPattern& pattern = add(Kind::pauses, seconds);
-    pattern.count = static_cast<int64_t>(count);
-    pattern.excess = seconds / count * unit::s;
+    pattern.count = static_cast<int64_t>(pauses.size());
+    pattern.excess = seconds / as_real(pauses.size()) * unit::s;
   }
 
   std::vector<Line> lines_;
@@ -624,8 +610,7 @@ class History {
 }  // namespace
 
 const StepPattern* StepHistory::find(Kind kind) const {
-  const auto found = std::ranges::find(patterns, kind, &StepPattern::kind);
-  return found == patterns.end() ? nullptr : &*found;
+  return find_in(patterns, kind, &StepPattern::kind);
 }
 
 Seconds StepHistory::ordinary() const {

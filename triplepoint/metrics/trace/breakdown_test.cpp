@@ -5,7 +5,6 @@
 
 #include "triplepoint/base/statistics.h"
 
-#include "triplepoint/metrics/trace/kernel_class.h"
 #include "triplepoint/metrics/trace/random_trace_testing.h"
 
 namespace triplepoint::metrics {

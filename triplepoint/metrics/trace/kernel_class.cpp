@@ -12,6 +12,8 @@
 #include "triplepoint/run/export.h"
 #include "triplepoint/run/issued.h"
 
+#include "triplepoint/metrics/metrics.h"
+
 namespace triplepoint::metrics {
 namespace {
 

@@ -10,8 +10,6 @@
 
 #include "triplepoint/run/timeline.h"
 
-#include "triplepoint/metrics/metrics.h"
-
 namespace triplepoint::metrics {
 
 /// What kernel seconds are told apart by. none: host work, and spans that enclose others.

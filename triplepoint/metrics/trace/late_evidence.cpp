@@ -120,8 +120,7 @@ class LateEvidence {
     for (const auto& [name, time] : of_ranks[late.rank]) {
       const int64_t more = excess(late, windows, [&](const Window& window) {
         const Times& times = of_ranks[window.rank];
-        const auto found = times.find(name);
-        return found == times.end() ? 0 : found->second;
+        return value_at(times, name).value_or(0);
       });
       if (in_seconds(more) > most.value) most.value = in_seconds(more), most.name = name;
     }

@@ -183,8 +183,7 @@ constexpr std::array<ModelName, 9> model_names = {{{0x738c, "AMD Instinct MI100"
                                                    {0x75a3, "AMD Instinct MI355X", false}}};
 
 const ModelName* model_of(uint32_t device_id) {
-  const auto* const found = std::ranges::find(model_names, device_id, &ModelName::device_id);
-  return found == model_names.end() ? nullptr : found;
+  return find_in(model_names, device_id, &ModelName::device_id);
 }
 
 uint32_t hexadecimal(std::string_view text) {

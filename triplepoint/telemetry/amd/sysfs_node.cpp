@@ -31,8 +31,7 @@ Properties properties_of(const Path& folder) {
 }
 
 uint64_t get(const Properties& properties, const char* key) {
-  const auto found = properties.find(key);
-  return found != properties.end() ? found->second : 0;
+  return value_at(properties, key).value_or(0);
 }
 
 /// location_id is bus << 8 | device << 3 | function.

@@ -379,14 +379,10 @@ Result<ClusterDraft> draft_cluster(const spec::Library& library, const NodeShape
 }
 
 Json draft_json(const ClusterDraft& draft, const NodeShape& shape) {
-  Json comparisons = Json::array();
-  for (const Comparison& one : draft.comparisons)
-    comparisons.push_back({{"number", one.what},
-                           {"found", one.found},
-                           {"library", one.library},
-                           {"ratio", one.ratio},
-                           {"agrees", one.agrees()},
-                           {"source", one.source}});
+  Json comparisons = mapped<Json>(draft.comparisons, [&](const Comparison& one) -> Json {
+    return {{"number", one.what}, {"found", one.found},     {"library", one.library},
+            {"ratio", one.ratio}, {"agrees", one.agrees()}, {"source", one.source}};
+  });
   return {{"host", shape.host},       {"model", shape.model},
           {"gpus", shape.gpus},       {"links", shape.links},
           {"nics", shape.nics},       {"base", draft.base},

@@ -67,11 +67,10 @@ double in_seconds(int64_t nanoseconds) {
 }
 
 const run::SeriesSource* source_of(const run::Run& run, const Series& series) {
-  const auto found = std::ranges::find_if(run.sources, [&](const run::SeriesSource& source) {
+  return find_where(run.sources, [&](const run::SeriesSource& source) {
     return source.device == series.device && source.of_node == series.of_node &&
            source.signal == series.signal;
   });
-  return found == run.sources.end() ? nullptr : &*found;
 }
 
 /// Between two updates: as seen or stated, else the median distance of the stamps.

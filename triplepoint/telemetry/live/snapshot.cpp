@@ -94,10 +94,9 @@ Json json_of(const DeviceFacts& facts) {
 }
 
 Json json_of(const std::vector<Gap>& gaps) {
-  Json all = Json::array();
-  for (const Gap& gap : gaps)
-    all.push_back({{"what", gap.what}, {"why", gap.why}, {"remedy", gap.remedy}});
-  return all;
+  return mapped<Json>(gaps, [&](const Gap& gap) -> Json {
+    return {{"what", gap.what}, {"why", gap.why}, {"remedy", gap.remedy}};
+  });
 }
 
 Json snapshot_json(const Snapshot& snapshot) {

@@ -9,11 +9,8 @@ namespace triplepoint::telemetry {
 namespace {
 
 LaunchEnvironment read(const std::map<std::string, std::string>& variables) {
-  return read_launch_environment([&](const char* name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    if (found == variables.end()) return std::nullopt;
-    return found->second;
-  });
+  return read_launch_environment(
+      [&](const char* name) -> std::optional<std::string> { return value_at(variables, name); });
 }
 
 TEST_CASE("without a launcher nothing is known") {

@@ -383,10 +383,9 @@ std::vector<std::optional<int64_t>> Collector::seconds_of_untimed_rows() {
   std::vector<std::map<const Owner*, int64_t>> places(round);
   for (std::size_t row = 0; row < untimed_gpus_.size(); ++row)
     ++places[row % round][untimed_gpus_[row]];
-  std::vector<const Owner*> usual;
-  for (const auto& place : places)
-    usual.push_back(
-        std::ranges::max_element(place, {}, [](auto& one) { return one.second; })->first);
+  std::vector<const Owner*> usual = mapped(places, [&](const auto& place) {
+    return std::ranges::max_element(place, {}, [](auto& one) { return one.second; })->first;
+  });
   std::vector<std::optional<int64_t>> seconds;
   int64_t others = 0;
   for (std::size_t row = 0; row < untimed_gpus_.size(); ++row) {

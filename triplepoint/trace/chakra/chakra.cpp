@@ -187,8 +187,7 @@ bool read_attribute(std::string_view bytes, std::vector<Attribute>& attributes) 
 }
 
 const Attribute* find(const std::vector<Attribute>& attributes, std::string_view name) {
-  const auto found = std::ranges::find(attributes, name, &Attribute::name);
-  return found == attributes.end() ? nullptr : &*found;
+  return find_in(attributes, name, &Attribute::name);
 }
 
 int64_t integer(const std::vector<Attribute>& attributes, const char* name, int64_t otherwise) {

@@ -20,8 +20,7 @@ namespace triplepoint::trace::kineto {
 int32_t NameTable::find(std::string_view name, uint32_t salt) const {
   const auto numbers = of_salt_.find(salt);
   if (numbers == of_salt_.end()) return -1;
-  const auto found = numbers->second.find(name);
-  return found == numbers->second.end() ? -1 : found->second;
+  return value_at(numbers->second, name).value_or(-1);
 }
 
 void NameTable::give(std::string_view name, uint32_t salt, int32_t number) {

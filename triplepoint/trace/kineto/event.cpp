@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/trace/kineto/event.h"
 
-#include <algorithm>
-
 #include "triplepoint/trace/kineto/json_scan.h"
 
 namespace triplepoint::trace::kineto {

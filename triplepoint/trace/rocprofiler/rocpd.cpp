@@ -98,18 +98,14 @@ class RocpdReader {
   }
 
   int64_t call_of(const Row& row, size_t column) const {
-    const auto found = calls_of_events_.find(row.integer_or(column, -1));
-    return found == calls_of_events_.end() ? -1 : found->second;
+    return value_at(calls_of_events_, row.integer_or(column, -1)).value_or(-1);
   }
 
   int32_t device_lane(const run::Span& span, int64_t device, int64_t stream) {
     return builder_.lane({span.rank, run::Stream::compute, stream,
                           fmt::format("device {} stream {}", device, stream)});
   }
-  int64_t device_of(int64_t agent) const {
-    const auto found = devices_.find(agent);
-    return found == devices_.end() ? agent : found->second;
-  }
+  int64_t device_of(int64_t agent) const { return value_at(devices_, agent).value_or(agent); }
 
   Result<void> read_kernels() {
     return tables_.for_each(
@@ -182,8 +178,8 @@ class RocpdReader {
       TPT_TRY(tables_.for_each(
           table, {"start", "end", "pid", "tid", "name_id", "apiName_id", "event_id"}, 2,
           [&](const Row& row) {
-            const auto mark = marks_.find(row.integer_or(6, -1));
-            std::string name = mark != marks_.end() ? mark->second : tables_.string(row, 4);
+            std::string name =
+                value_at(marks_, row.integer_or(6, -1)).value_or(tables_.string(row, 4));
             if (name.empty()) name = tables_.string(row, 5);
             const bool step = names_step(name);
             const HostSpans level = step                      ? HostSpans::none

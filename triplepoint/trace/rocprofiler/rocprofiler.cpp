@@ -256,8 +256,7 @@ class RocprofilerReader {
   }
 
   int32_t device_lane(int64_t agent, int64_t queue) {
-    const auto known = devices_.find(agent);
-    const int64_t device = known == devices_.end() ? 0 : known->second;
+    const int64_t device = value_at(devices_, agent).value_or(0);
     std::string name = queue == copy_queue ? fmt::format("device {} copies", device)
                                            : fmt::format("device {} stream {}", device, queue);
     return builder_.lane({rank(), run::Stream::compute, queue, std::move(name)});
