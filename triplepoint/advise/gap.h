@@ -10,6 +10,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/advise/gap_part.h"
+#include "triplepoint/answers/document.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/metrics/run/step_history.h"
 
@@ -66,5 +67,12 @@ std::vector<run::StepRecord> steps_of_traces(const run::Timeline&);
 std::vector<std::string> unlike(const run::Run& measured, const run::Run& predicted);
 /// Where inlet, cooling, power limit or clock lock of their jobs differ.
 std::vector<std::string> set_up_apart(const run::Run& measured, const run::Run& predicted);
+
+/// The answer in at most five sentences, largest cause first: what it costs, the evidence, what to
+/// do, and what that would bring.
+std::vector<std::string> gap_sentences(const Gap&);
+
+/// These, the parts as a table and a bar, the times of steps as a chart, and what cannot be told.
+answers::Document why_answer(const Gap&, const run::Run& measured, std::string title);
 
 }  // namespace triplepoint::advise

@@ -15,7 +15,6 @@
 
 #include "triplepoint/spec/load.h"
 
-#include "triplepoint/advise/why_answer.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/metrics/trace/breakdown.h"
@@ -666,9 +665,7 @@ TEST_CASE("the answer's table adds up, and its verdict is short") {
   const Gap gap = gap_of(run, &prediction_of(dense_job()));
   const answers::Document answer = why_answer(gap, run, "run");
   const DataTable& table = answer.sections.front().tables.front();
-  double sum = 0;
-  for (const auto& row : table.rows)
-    sum += *number_in(row[1]);
+  double sum = sum_of(table.rows, [&](const auto& row) { return *number_in(row[1]); });
   CHECK(sum == Approx(gap.measured / unit::s));
   CHECK(answer.verdict.find("every 6 steps") != std::string::npos);
 }

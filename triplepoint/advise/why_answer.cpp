@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/advise/why_answer.h"
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
+
+#include "triplepoint/advise/gap.h"
 
 namespace triplepoint::advise {
 namespace {
@@ -141,7 +141,7 @@ answers::Figure steps_figure(const run::Run& run, const metrics::StepHistory& hi
   const size_t first = start == nullptr ? 0 : as_size(start->count);
   const size_t each = (run.steps.size() - first + most_points - 1) / most_points;
   if (each == 1) middle.name = "step";
-  DataTable table = text_table({{"from step"}, {"median s"}});
+  DataTable table = titled_table({"from step", "median s"});
   for (size_t from = first; from < run.steps.size(); from += each) {
     std::vector<double> times;
     for (size_t i = from; i < std::min(run.steps.size(), from + each); ++i)
@@ -201,9 +201,8 @@ namespace {
 
 /// What is left where no pattern is clear: "why 5 of 23 steps take more than 1.5 times the median".
 std::string slow_steps_text(const run::Run& run) {
-  std::vector<double> times;
-  for (const run::StepRecord& step : run.steps)
-    times.push_back((step.end - step.begin) / unit::s);
+  std::vector<double> times = mapped(
+      run.steps, [&](const run::StepRecord& step) { return (step.end - step.begin) / unit::s; });
   if (times.size() < 3) return "";
   constexpr double clear = 1.5;
   const double usual = median(times);

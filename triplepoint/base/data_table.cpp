@@ -56,6 +56,11 @@ DataTable text_table(std::vector<TextColumn> columns) {
   return table;
 }
 
+DataTable titled_table(const std::vector<std::string>& titles) {
+  return text_table(
+      mapped(titles, [](const std::string& title) { return TextColumn{.title = title}; }));
+}
+
 DataTable without_blank_columns(DataTable table) {
   if (table.rows.empty()) return table;
   const auto is_blank = [](const DataCell& cell) {
@@ -73,8 +78,10 @@ DataTable without_blank_columns(DataTable table) {
   return table;
 }
 
-void DataTable::add(std::vector<DataCell> row) {
+void DataTable::add(std::vector<DataCell> row, std::string job) {
   TPT_EXPECT(row.size() == columns.size());
+  jobs.resize(rows.size());
+  jobs.push_back(std::move(job));
   rows.push_back(std::move(row));
 }
 

@@ -55,8 +55,9 @@ struct DataTable {
   std::string name, title;
   std::vector<DataColumn> columns;
   std::vector<std::vector<DataCell>> rows;
+  std::vector<std::string> jobs = {};  // of each row; empty, or shorter: the row is of no job
 
-  void add(std::vector<DataCell> row);
+  void add(std::vector<DataCell> row, std::string job = "");
 };
 
 /// A column that people and machines read under one name.
@@ -67,6 +68,8 @@ struct TextColumn {
 };
 /// A table without a title whose cells are texts.
 DataTable text_table(std::vector<TextColumn> columns);
+/// The same of titles alone.
+DataTable titled_table(const std::vector<std::string>& titles);
 
 /// For people: without columns in which no row has a text.
 DataTable without_blank_columns(DataTable);

@@ -9,7 +9,7 @@
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/simulation_flags.h"
-#include "triplepoint/search/plan_answer.h"
+#include "triplepoint/search/plan_outcome.h"
 
 namespace triplepoint::flags {
 

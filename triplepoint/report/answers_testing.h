@@ -7,7 +7,7 @@
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/validation_page.h"
 #include "triplepoint/report/study_testing.h"
-#include "triplepoint/search/plan_answer.h"
+#include "triplepoint/search/plan_outcome.h"
 
 namespace triplepoint::report {
 

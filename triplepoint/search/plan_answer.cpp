@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/search/plan_answer.h"
-
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -10,6 +8,7 @@
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/labels.h"
+#include "triplepoint/search/plan_outcome.h"
 #include "triplepoint/search/plan_parts.h"
 #include "triplepoint/search/search.h"
 

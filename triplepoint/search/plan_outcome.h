@@ -11,6 +11,7 @@
 
 #include "triplepoint/spec/job.h"
 
+#include "triplepoint/answers/document.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/search/finalists.h"
@@ -66,5 +67,9 @@ inline constexpr const char* your_job = "your job";
 
 /// The layout that the job has itself, if it has one that can run.
 std::optional<OtherPlan> own_plan(const PlanQuestion&);
+
+/// Which plan to run, what each of the best reaches and why it is not first; of pages: speed
+/// against energy of all, and where a step of each goes.
+answers::Document plan_answer(const PlanOutcome&);
 
 }  // namespace triplepoint::search

@@ -46,13 +46,10 @@ std::string gpu_table(const Console& console, const FaultEffect& effect, bool st
   const std::vector<metrics::DeviceSpan>& baseline =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
   const char* other = steady ? "without" : effect.devices_before.empty() ? "after" : "before";
-  DataTable table = text_table({{"GPU"},
-                                {fmt::format("W {}", other)},
-                                {steady ? "W with" : "W during"},
-                                {fmt::format("°C {}", other)},
-                                {steady ? "°C with" : "°C during"},
-                                {fmt::format("MHz {}", other)},
-                                {steady ? "MHz with" : "MHz during"}});
+  DataTable table =
+      titled_table({"GPU", fmt::format("W {}", other), steady ? "W with" : "W during",
+                    fmt::format("°C {}", other), steady ? "°C with" : "°C during",
+                    fmt::format("MHz {}", other), steady ? "MHz with" : "MHz during"});
   table.title = "GPUs that change most";
   for (const int64_t device : metrics::most_affected(effect, most_listed_gpus)) {
     const auto d = as_size(device);

@@ -31,7 +31,7 @@
 #include "triplepoint/learn/calibration.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/pages/document_page.h"
-#include "triplepoint/search/plan_answer.h"
+#include "triplepoint/search/plan_outcome.h"
 #include "triplepoint/search/size_answer.h"
 #include "triplepoint/system/process.h"
 #include "triplepoint/tui/console.h"

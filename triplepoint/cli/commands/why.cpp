@@ -8,7 +8,6 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/gap.h"
-#include "triplepoint/advise/why_answer.h"
 #include "triplepoint/app/sources.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"

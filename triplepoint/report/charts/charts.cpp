@@ -78,10 +78,9 @@ struct Layout {
 };
 
 double right_margin(const BarChart& chart) {
-  std::size_t longest = 0;
-  for (const Bar& bar : chart.bars)
-    longest =
-        std::max(longest, std::max(bar.text.size(), bar.parts.empty() ? 0 : bar.status.size()));
+  std::size_t longest = most_of(chart.bars, [&](const Bar& bar) {
+    return std::max(bar.text.size(), bar.parts.empty() ? 0 : bar.status.size());
+  });
   return std::max(least_right_margin, static_cast<double>(longest) * character + 8);
 }
 
@@ -157,13 +156,12 @@ std::string bar_line(const Bar& bar, const Layout& layout, double y) {
   svg += bar_parts(bar, layout, y) + peak_mark(bar, layout, y);
   const double end = layout.x(reach_of(bar)) + 5;
   const double text_at = bar.parts.empty() ? layout.left + 5 : end;
-  if (!bar.status.empty()) {
+  if (!bar.status.empty())
     svg += fmt::format("<text class=\"status\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", text_at,
                        y + bar_height - 2, escape(bar.status));
-  } else {
+  else
     svg += fmt::format("<text class=\"value\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", text_at,
                        y + bar_height - 2, escape(bar.text));
-  }
   return svg + "</g>";
 }
 
@@ -244,13 +242,12 @@ LineLayout lay_out_lines(const LineChart& chart) {
 
 std::string frame(const LineChart& chart, const LineLayout& layout) {
   std::string svg;
-  for (double tick : layout.axis.ticks) {
+  for (double tick : layout.axis.ticks)
     svg += fmt::format(
         "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text class=\"label\" x=\"{}\" "
         "y=\"{:.1f}\">{}</text>",
         left, layout.y(tick), line_width - right, left - 6, layout.y(tick) + 4,
         layout.axis.tick_text(tick));
-  }
   // Names of positions that have room beside each other.
   std::size_t longest = 1;
   for (const std::string& name : chart.positions)

@@ -11,7 +11,6 @@
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/document_page.h"
-#include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/report/study_testing.h"
 
 namespace triplepoint::report {
@@ -61,9 +60,8 @@ TEST_CASE("an axis begins at zero, ends at or above its highest value, and steps
     CHECK(axis.high >= highest);
     CHECK(axis.high < 2.6 * highest);
     CHECK(axis.ticks.size() >= 3);
-    for (std::size_t i = 2; i < axis.ticks.size(); ++i) {
+    for (std::size_t i = 2; i < axis.ticks.size(); ++i)
       CHECK(axis.ticks[i] - axis.ticks[i - 1] == doctest::Approx(axis.ticks[1] - axis.ticks[0]));
-    }
   }
 }
 

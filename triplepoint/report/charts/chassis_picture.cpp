@@ -259,9 +259,8 @@ std::string drawing(const Picture& picture, const std::vector<Node>& nodes) {
 }
 
 DataTable table_of(const Picture& picture, const std::vector<Node>& nodes) {
-  DataTable table{{"GPU", "node", "local", "slot", "from the inlet", "temperature (°C)",
-                   "power (W)", "SM clock (MHz)"},
-                  {}};
+  DataTable table = titled_table({"GPU", "node", "local", "slot", "from the inlet",
+                                  "temperature (°C)", "power (W)", "SM clock (MHz)"});
   for (const Node& node : nodes)
     for (std::size_t slot = 0; slot < node.device_of_slot.size(); ++slot) {
       if (!node.device_of_slot[slot]) continue;

@@ -74,11 +74,11 @@ std::string measure_title(const Measure& measure, const Group& group) {
 }
 
 DataTable measure_table(const Measure& measure, const Group& group) {
-  DataTable table{{"job", measure.name + " (" + measure.unit + ")"}, {}};
+  DataTable table = titled_table({"job", measure.name + " (" + measure.unit + ")"});
   if (has_peak(measure))
-    table.columns.push_back(fmt::format("{} ({})", peak_name(measure), measure.unit));
+    table.columns.push_back({.title = fmt::format("{} ({})", peak_name(measure), measure.unit)});
   for (const StudyRow* row : group.rows) {
-    std::vector<std::string> cells = {full_label(*row)};
+    std::vector<DataCell> cells = {full_label(*row)};
     cells.push_back(row->metrics ? significant(number_at(*row, measure.key), 4)
                                  : std::string(name_of(row->verdict)));
     if (has_peak(measure))
@@ -187,13 +187,13 @@ Figure throttle_figure(const Group& group) {
   chart.title = throttle_title(group);
   chart.unit = "time below the requested clock, mean over GPUs (%)";
   chart.cuts = false;
-  DataTable table{{"job"}, {}};
+  DataTable table = titled_table({"job"});
   for (const std::string& reason : reasons)
-    table.columns.push_back(answers::throttle_reason_text(reason) + " (%)");
+    table.columns.push_back({.title = answers::throttle_reason_text(reason) + " (%)"});
   chart.bars =
       job_bars(group, [&](const StudyRow& row, Bar& bar) { fill_throttling(reasons, row, bar); });
   for (const StudyRow* row : group.rows) {
-    std::vector<std::string> cells = {full_label(*row)};
+    std::vector<DataCell> cells = {full_label(*row)};
     for (const std::string& reason : reasons) {
       const auto share = number_at(*row, "throttle." + reason);
       cells.push_back(share          ? significant(*share * per_cent)
@@ -293,11 +293,11 @@ Line sweep_line(const Sweep& sweep, const std::vector<int64_t>& sizes, const std
 }
 
 DataTable line_table(const LineChart& chart) {
-  DataTable table{{"layout"}, {}};
+  DataTable table = titled_table({"layout"});
   for (const std::string& position : chart.positions)
-    table.columns.push_back("microbatch " + position);
+    table.columns.push_back({.title = "microbatch " + position});
   for (const Line& line : chart.lines) {
-    std::vector<std::string> cells = {line.name};
+    std::vector<DataCell> cells = {line.name};
     for (const auto& value : line.values)
       cells.push_back(significant(value, 4));
     table.add(std::move(cells));

@@ -322,7 +322,7 @@ Figure use_figure(const Link& link, const Group& group, const StudyRow& busiest)
                             full_label(busiest), percent(known_number(busiest, link.key)));
   chart.unit = "of the datasheet bandwidth, mean over the step (%)";
   chart.cuts = false;
-  DataTable table{{"job", "use (%)", "sent per GPU and step (GB)"}, {}};
+  DataTable table = titled_table({"job", "use (%)", "sent per GPU and step (GB)"});
   chart.bars = job_bars(group, [&](const StudyRow& row, Bar& bar) {
     const auto use = number_at(row, link.key);
     if (row.metrics && use) {
@@ -364,9 +364,8 @@ constexpr int first_power = 14, last_power = 32, step = 2;  // 16 KiB to 4 GiB
 /// Share of a job's bytes in messages up to each size.
 Line message_line(const StudyRow& row, std::size_t index) {
   Line line{layout_label(row), fmt::format("s{}", index), {}, {}};
-  double all = 0;
-  for (const metrics::MessageBucket& bucket : row.metrics->links.messages)
-    all += bucket.bytes / unit::B;
+  double all = sum_of(row.metrics->links.messages,
+                      [&](const metrics::MessageBucket& bucket) { return bucket.bytes / unit::B; });
   for (int power = first_power; power <= last_power; power += step) {
     double below = 0;
     for (const metrics::MessageBucket& bucket : row.metrics->links.messages)
@@ -406,14 +405,14 @@ std::vector<Figure> message_figures(const Group& group) {
   for (int power = first_power; power <= last_power; power += step)
     chart.positions.push_back(
         power % (2 * step) == first_power % (2 * step) ? size_text(std::ldexp(1.0, power)) : "");
-  DataTable table{{"layout", "mean message"}, {}};
+  DataTable table = titled_table({"layout", "mean message"});
   for (int power = first_power; power <= last_power; power += step)
-    table.columns.push_back("up to " + size_text(std::ldexp(1.0, power)) + " (%)");
+    table.columns.push_back({.title = "up to " + size_text(std::ldexp(1.0, power)) + " (%)"});
   const StudyRow* finest = rows.front();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     chart.lines.push_back(message_line(*rows[i], i));
     if (mean_message(*rows[i]) < mean_message(*finest)) finest = rows[i];
-    std::vector<std::string> cells = {layout_label(*rows[i]), mean_text(mean_message(*rows[i]))};
+    std::vector<DataCell> cells = {layout_label(*rows[i]), mean_text(mean_message(*rows[i]))};
     for (const auto& value : chart.lines.back().values)
       cells.push_back(significant(value));
     table.add(std::move(cells), rows[i]->name);

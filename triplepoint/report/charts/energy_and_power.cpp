@@ -102,7 +102,7 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
     columns.push_back({of + "energy (" + scale.name + ")"});
     columns.push_back({of + "share"});
   }
-  triplepoint::DataTable table = text_table(std::move(columns));
+  DataTable table = text_table(std::move(columns));
   table.rows = std::move(rows);
   return {"energy-ledger",
           chart.title,

@@ -125,10 +125,9 @@ std::string labels(const HeatMap& map, const Layout& layout) {
   const std::size_t nodes = (layout.columns + per_node - 1) / per_node;
   const double node_width = layout.cell * as_real(per_node);
   const std::size_t every = node_width >= 48 ? 1 : as_size(std::ceil(48 / node_width));
-  for (std::size_t node = 0; map.names_nodes && node < nodes; node += every) {
+  for (std::size_t node = 0; map.names_nodes && node < nodes; node += every)
     svg += fmt::format("<text class=\"tick start\" x=\"{:.1f}\" y=\"12\">node {}</text>",
                        layout.x(node * per_node), node);
-  }
   return svg;
 }
 
@@ -136,15 +135,13 @@ std::string colour_scale(const HeatMap& map, const Layout& layout, double y) {
   const double length = std::min(300.0, layout.width - layout.left - 18);
   const auto at = [&](double share) { return layout.left + length * share; };
   std::string svg;
-  for (int i = 0; i < shades; ++i) {
+  for (int i = 0; i < shades; ++i)
     svg += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"9\" fill=\"{}\"/>",
         at(as_real(i) / shades), y, length / shades + 0.4, heat_colour((i + 0.5) / shades));
-  }
-  for (double tick : layout.axis.ticks) {
+  for (double tick : layout.axis.ticks)
     svg += fmt::format("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
                        at(layout.axis.share(tick)), y + 21, layout.axis.tick_text(tick));
-  }
   return svg + fmt::format("<text class=\"unit start\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
                            layout.left, y + 37, escape(map.unit));
 }

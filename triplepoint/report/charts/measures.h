@@ -9,7 +9,6 @@
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/pages/html.h"
-#include "triplepoint/report/study.h"
 
 namespace triplepoint::report {
 

@@ -60,8 +60,8 @@ std::optional<Figure> pareto_figure(const Group& group) {
                      "throughput (tokens/s)",
                      "peak die temperature (°C)",
                      {}};
-  DataTable table{
-      {"job", "tokens/s", scope + " J/token", "peak die temperature (°C)", "on the front"}, {}};
+  DataTable table = titled_table(
+      {"job", "tokens/s", scope + " J/token", "peak die temperature (°C)", "on the front"});
   for (const StudyRow* row : rows) {
     const bool on_front = holds(front, row);
     const std::string x = significant(number_at(*row, energy)),

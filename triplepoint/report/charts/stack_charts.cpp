@@ -23,25 +23,24 @@ void add_parts(Bar& bar, const std::vector<NamedPart>& parts) {
     bar.parts.push_back({part.value, part.style, ""});
 }
 
-std::vector<std::string> kernel_columns() {
-  std::vector<std::string> columns;
+/// `first`, those of kernels, `last`.
+DataTable kernel_table(std::vector<TextColumn> columns, std::vector<TextColumn> last) {
   for (const NamedPart& part : kernel_parts({}))
-    columns.push_back(part.name + " (s)");
-  columns.insert(columns.end(), {"of it waiting (s)", "total (s)"});
-  return columns;
+    columns.push_back({part.name + " (s)"});
+  columns.insert(columns.end(), {{"of it waiting (s)"}, {"total (s)"}});
+  columns.insert(columns.end(), last.begin(), last.end());
+  return text_table(std::move(columns));
 }
 
-std::vector<std::string> kernel_cells(const metrics::KernelSeconds& kernels) {
-  std::vector<std::string> cells =
-      mapped(kernel_parts(kernels), [](const NamedPart& part) { return significant(part.value); });
+std::vector<DataCell> kernel_cells(std::vector<DataCell> cells,
+                                   const metrics::KernelSeconds& kernels,
+                                   std::vector<DataCell> last) {
+  for (const NamedPart& part : kernel_parts(kernels))
+    cells.push_back(significant(part.value));
   cells.push_back(significant(kernels.waiting / unit::s));
   cells.push_back(significant(kernels.total() / unit::s));
+  std::ranges::move(last, std::back_inserter(cells));
   return cells;
-}
-
-template <class List>
-void append(std::vector<std::string>& cells, const List& more) {
-  cells.insert(cells.end(), more.begin(), more.end());
 }
 
 bool has_kernels(const StudyRow& row) {
@@ -139,13 +138,10 @@ Bar stage_bar(const StudyRow& row, const metrics::Stage& stage) {
   return bar;
 }
 
-std::vector<std::string> stage_cells(const StudyRow& row, const metrics::Stage& stage) {
-  std::vector<std::string> cells = {full_label(row), std::to_string(stage.stage)};
-  append(cells, kernel_cells(stage.kernels));
-  append(cells,
-         std::vector<std::string>{significant(stage.power_mean_w), significant(stage.die_mean_c),
-                                  significant(stage.sm_clock_mean_mhz, 4)});
-  return cells;
+std::vector<DataCell> stage_cells(const StudyRow& row, const metrics::Stage& stage) {
+  return kernel_cells({full_label(row), std::to_string(stage.stage)}, stage.kernels,
+                      {significant(stage.power_mean_w), significant(stage.die_mean_c),
+                       significant(stage.sm_clock_mean_mhz, 4)});
 }
 
 // ---- memory
@@ -164,10 +160,10 @@ void fill_memory(const StudyRow& row, Bar& bar) {
   if (row.verdict == Verdict::oom) bar.status = total + " OOM";
 }
 
-std::vector<std::string> memory_cells(const StudyRow& row) {
+std::vector<DataCell> memory_cells(const StudyRow& row) {
   const auto stage = worst_stage(row);
-  std::vector<std::string> cells = {full_label(row), std::string(name_of(row.verdict)),
-                                    stage ? std::to_string(*stage) : "–"};
+  std::vector<DataCell> cells = {full_label(row), std::string(name_of(row.verdict)),
+                                 stage ? std::to_string(*stage) : "–"};
   for (const NamedPart& part : memory_parts(stage ? row.memory[*stage] : run::MemoryUse{}))
     cells.push_back(stage ? significant(part.value) : "–");
   cells.push_back(stage ? significant(row.memory[*stage].total() / unit::GiB) : "–");
@@ -193,16 +189,14 @@ Figure kernel_figure(const Group& group) {
   BarChart chart;
   chart.title = kernel_title(group);
   chart.unit = "kernel seconds of one step, mean over GPUs (s)";
-  DataTable table{{"job"}, {}};
-  append(table.columns, kernel_columns());
-  table.columns.emplace_back("gaps between kernels (s)");
+  DataTable table = kernel_table({{"job"}}, {{"gaps between kernels (s)"}});
   chart.bars = job_bars(group, fill_kernels);
   for (const StudyRow* row : group.rows) {
     if (!has_kernels(*row)) continue;
-    std::vector<std::string> cells = {full_label(*row)};
-    append(cells, kernel_cells(row->metrics->kernels));
-    cells.push_back(row->metrics->parts ? significant(row->metrics->parts->gaps / unit::s) : "–");
-    table.add(std::move(cells), row->name);
+    const auto& parts = row->metrics->parts;
+    table.add(kernel_cells({full_label(*row)}, row->metrics->kernels,
+                           {parts ? significant(parts->gaps / unit::s) : "–"}),
+              row->name);
   }
   return {
       "kernels-" + group.id, chart.title,
@@ -217,9 +211,8 @@ std::vector<Figure> stage_figures(const Group& group) {
   BarChart chart;
   chart.title = stage_title(rows);
   chart.unit = "kernel seconds of one step, mean over the stage's GPUs (s)";
-  DataTable table{{"job", "stage"}, {}};
-  append(table.columns, kernel_columns());
-  append(table.columns, std::vector<std::string>{"power (W)", "die (°C)", "clock (MHz)"});
+  DataTable table =
+      kernel_table({{"job"}, {"stage"}}, {{"power (W)"}, {"die (°C)"}, {"clock (MHz)"}});
   for (const StudyRow* row : rows)
     for (const metrics::Stage& stage : row->metrics->stages) {
       chart.bars.push_back(stage_bar(*row, stage));
@@ -234,10 +227,10 @@ std::vector<Figure> stage_figures(const Group& group) {
 Figure memory_figure(const Group& group) {
   BarChart chart;
   chart.unit = "memory of the fullest GPU (GiB)";
-  DataTable table{{"job", "verdict", "fullest stage"}, {}};
+  DataTable table = titled_table({"job", "verdict", "fullest stage"});
   for (const NamedPart& part : memory_parts({}))
-    table.columns.push_back(part.name + " (GiB)");
-  table.columns.push_back("total (GiB)");
+    table.columns.push_back({.title = part.name + " (GiB)"});
+  table.columns.push_back({.title = "total (GiB)"});
   chart.bars = job_bars(group, fill_memory);
   for (const StudyRow* row : group.rows) {
     if (row->memory_limit) chart.limit = *row->memory_limit / unit::GiB;

@@ -233,8 +233,7 @@ ComparedSection named_section(const Sides& sides, ComparedSection section, const
     add(section, std::move(row), sides, [&](S s) -> Value {
       const auto& map = s.metrics().*numbers;
       if (map.empty()) return std::nullopt;
-      const auto found = map.find(name);
-      return found == map.end() ? 0.0 : found->second;
+      return value_at(map, name).value_or(0.0);
     });
   }
   return section;

@@ -86,7 +86,7 @@ struct Comparison {
 Comparison compare_runs(std::vector<Side> sides);
 
 /// Rows as people read them: title and unit, the value of each side, and the difference.
-triplepoint::DataTable section_table(const Comparison&, const ComparedSection&);
+DataTable section_table(const Comparison&, const ComparedSection&);
 
 /// What changed, in sentences; most important first. A difference which is smaller than what steps
 /// of one run differ among themselves is said to be so.
@@ -117,7 +117,7 @@ StudyComparison compare_studies(const std::vector<Study>&, std::vector<std::stri
 std::vector<std::string> sentences_of(const StudyComparison&);
 /// Jobs with their verdicts and the numbers that one looks at first; of more than `most`, those
 /// whose step changed most.
-triplepoint::DataTable jobs_table(const StudyComparison&, std::size_t most);
+DataTable jobs_table(const StudyComparison&, std::size_t most);
 
 /// The same numbers for machines; docs/report.md has the schema.
 Json comparison_json(const Comparison&);

@@ -75,7 +75,7 @@ answers::Figure gpu_figure(const Comparison& c, std::vector<double> metrics::Met
   std::vector<TextColumn> columns = {{"run", Align::left}};
   for (std::size_t i = 0; i < most; ++i)
     columns.push_back({fmt::format("GPU {} ({})", names[i], unit_name)});
-  triplepoint::DataTable table = text_table(std::move(columns));
+  DataTable table = text_table(std::move(columns));
   for (const answers::HeatRow& row : map.rows) {
     std::vector<DataCell> cells = {row.label};
     for (std::size_t i = 0; i < most; ++i)
@@ -188,7 +188,7 @@ answers::Figure steps_figure(const Comparison& c) {
     legend.push_back({line.style, line.name});
     chart.lines.push_back(std::move(line));
   }
-  triplepoint::DataTable table = text_table(std::move(columns));
+  DataTable table = text_table(std::move(columns));
   table.rows = std::move(rows);
   return {"steps",
           chart.title,
@@ -211,7 +211,7 @@ answers::Figure ledger_figure(const Comparison& c) {
 answers::Figure jobs_figure(const StudyComparison& c, std::size_t side) {
   constexpr std::size_t most_bars = 60;
   std::vector<DifferenceBar> bars;
-  triplepoint::DataTable table = text_table(
+  DataTable table = text_table(
       {{"job", Align::left}, {c.names[0] + " (s)"}, {c.names[side] + " (s)"}, {"difference"}});
   for (const ComparedJob& job : c.jobs) {
     const ComparedRow* row = job.numbers.find("step_time_s");
@@ -243,11 +243,11 @@ answers::Figure jobs_figure(const StudyComparison& c, std::size_t side) {
           true};
 }
 
-triplepoint::DataTable settings_table(const Comparison& c) {
+DataTable settings_table(const Comparison& c) {
   std::vector<TextColumn> columns = {{"setting", Align::left}};
   for (const Side& side : c.sides)
     columns.push_back({side.name, Align::left});
-  triplepoint::DataTable table = text_table(std::move(columns));
+  DataTable table = text_table(std::move(columns));
   for (const auto& [name, values] : c.settings) {
     std::vector<DataCell> cells = {name == "numbers" ? "shipped data (digest)" : name};
     cells.insert(cells.end(), values.begin(), values.end());

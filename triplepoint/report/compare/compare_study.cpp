@@ -71,11 +71,9 @@ Json rows_json(const ComparedSection& section) {
 }
 
 Json sections_json(const Comparison& c) {
-  Json sections = Json::array();
-  for (const ComparedSection& section : c.sections)
-    sections.push_back(
-        {{"name", section.name}, {"title", section.title}, {"rows", rows_json(section)}});
-  return sections;
+  return mapped<Json>(c.sections, [](const ComparedSection& section) -> Json {
+    return {{"name", section.name}, {"title", section.title}, {"rows", rows_json(section)}};
+  });
 }
 
 /// key,title,A,B,B_difference,B_relative,...
@@ -267,7 +265,7 @@ std::vector<std::string> sentences_of(const StudyComparison& c) {
   return sentences;
 }
 
-triplepoint::DataTable jobs_table(const StudyComparison& c, std::size_t most) {
+DataTable jobs_table(const StudyComparison& c, std::size_t most) {
   std::vector<TextColumn> columns = {{"job", Align::left}};
   for (const std::string& name : c.names)
     columns.push_back({name + ": verdict", Align::left, 1});
@@ -276,10 +274,9 @@ triplepoint::DataTable jobs_table(const StudyComparison& c, std::size_t most) {
       columns.push_back({c.names[i] + ": " + number.title, Align::right, number.optional});
       if (i > 0) columns.push_back({"difference", Align::right, number.optional});
     }
-  triplepoint::DataTable table = text_table(std::move(columns));
-  std::vector<const ComparedJob*> jobs;
-  for (const ComparedJob& job : c.jobs)
-    jobs.push_back(&job);
+  DataTable table = text_table(std::move(columns));
+  std::vector<const ComparedJob*> jobs =
+      mapped(c.jobs, [&](const ComparedJob& job) { return &job; });
   if (jobs.size() > most) {
     std::ranges::stable_sort(jobs, std::greater(),
                              [](const ComparedJob* job) { return change_of_step(*job); });

@@ -412,13 +412,13 @@ int judgement(const ComparedRow& row, std::size_t side) {
   return (by->absolute > 0) == (row.better == answers::Better::higher) ? 1 : -1;
 }
 
-triplepoint::DataTable section_table(const Comparison& c, const ComparedSection& section) {
+DataTable section_table(const Comparison& c, const ComparedSection& section) {
   std::vector<TextColumn> columns = {{"number", Align::left}};
   for (std::size_t i = 0; i < c.sides.size(); ++i) {
     columns.push_back({c.sides[i].name});
     if (i > 0) columns.push_back({"difference"});
   }
-  triplepoint::DataTable table = text_table(std::move(columns));
+  DataTable table = text_table(std::move(columns));
   table.title = section.title;
   for (const ComparedRow& row : section.rows) {
     std::vector<DataCell> cells = {row.unit.empty() ? row.title

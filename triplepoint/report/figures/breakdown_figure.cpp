@@ -85,8 +85,8 @@ std::vector<LegendEntry> legend_of(const TimesByRank& times) {
 
 /// Rows of a quantity's smallest, median and largest value, each above the rank that has it.
 void add_spreads(const TimesByRank& times, const TimeUnit& unit, DataTable& table) {
-  std::vector<std::vector<std::string>> rows = {{"smallest"}, {"of rank"}, {"median"},
-                                                {"of rank"},  {"largest"}, {"of rank"}};
+  std::vector<std::vector<DataCell>> rows = {{"smallest"}, {"of rank"}, {"median"},
+                                             {"of rank"},  {"largest"}, {"of rank"}};
   for (std::size_t i = 0; i < times.quantities.size(); ++i) {
     std::vector<RankValue> values = mapped(times.ranks, [&](const RankTimes& rank) {
       return RankValue{rank.rank, rank.ns[i]};
@@ -103,11 +103,11 @@ void add_spreads(const TimesByRank& times, const TimeUnit& unit, DataTable& tabl
 }
 
 DataTable table_of(const TimesByRank& times, const TimeUnit& unit) {
-  DataTable table{{"rank"}, {}};
+  DataTable table = titled_table({"rank"});
   for (const Quantity& quantity : times.quantities)
-    table.columns.push_back(fmt::format("{} ({})", quantity.name, unit.name));
+    table.columns.push_back({.title = fmt::format("{} ({})", quantity.name, unit.name)});
   for (const RankTimes& rank : times.ranks) {
-    std::vector<std::string> cells = {std::to_string(rank.rank)};
+    std::vector<DataCell> cells = {std::to_string(rank.rank)};
     for (const double ns : rank.ns)
       cells.push_back(in_unit(ns, unit));
     table.rows.push_back(std::move(cells));

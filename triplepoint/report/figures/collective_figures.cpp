@@ -67,7 +67,7 @@ std::string count_or_dash(int64_t count) {
   return count < 0 ? "–" : whole(count);
 }
 
-std::vector<std::string> collective_cells(const CollectiveRow& row, const TimeUnit& unit) {
+std::vector<DataCell> collective_cells(const CollectiveRow& row, const TimeUnit& unit) {
   const auto time = [&](double ns) { return in_unit(ns, unit); };
   const bool sized = row.size > Bytes();
   return {std::string(row.label),
@@ -149,11 +149,11 @@ Figure collectives_figure(const metrics::CollectiveMatch& match, const metrics::
                  .cuts = false};
   for (const std::size_t i : largest(totals, most_bars))
     chart.bars.push_back(collective_bar(rows[i], unit));
-  DataTable table{{"collective", "size (B)", "count", "ranks", "times", "transfer", "algbw (GB/s)",
-                   "busbw (GB/s)", "kernel mean", "min", "max", "wait"},
-                  {}};
+  DataTable table =
+      titled_table({"collective", "size (B)", "count", "ranks", "times", "transfer", "algbw (GB/s)",
+                    "busbw (GB/s)", "kernel mean", "min", "max", "wait"});
   for (const std::size_t i : {5, 8, 9, 10, 11})
-    table.columns[i] += fmt::format(" ({})", unit.name);
+    table.columns[i].title += fmt::format(" ({})", unit.name);
   for (const CollectiveRow& row : rows)
     table.rows.push_back(collective_cells(row, unit));
   return {"collectives", chart.title,

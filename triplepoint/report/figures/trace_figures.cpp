@@ -15,7 +15,6 @@
 #include "triplepoint/metrics/trace/device_order.h"
 #include "triplepoint/metrics/trace/hangs.h"
 #include "triplepoint/report/charts/charts.h"
-#include "triplepoint/report/charts/measures.h"
 
 namespace triplepoint::report {
 namespace {
@@ -150,11 +149,11 @@ std::string lateness_title(const metrics::LateRanks& late) {
 }
 
 DataTable lateness_table(const metrics::LateRanks& late, const TimeUnit& unit) {
-  DataTable table{{"rank", "collectives", "times last", "others waited", "later than the second",
-                   "waited itself", "in communication kernels"},
-                  {}};
+  DataTable table =
+      titled_table({"rank", "collectives", "times last", "others waited", "later than the second",
+                    "waited itself", "in communication kernels"});
   for (std::size_t i = 3; i < table.columns.size(); ++i)
-    table.columns[i] += fmt::format(" ({})", unit.name);
+    table.columns[i].title += fmt::format(" ({})", unit.name);
   const auto cell = [&](int64_t ns) { return in_unit(as_real(ns), unit); };
   for (const metrics::RankLateness& rank : late.ranks)
     table.rows.push_back({std::to_string(rank.rank), std::to_string(rank.collectives),
@@ -281,9 +280,9 @@ Figure path_figure(const metrics::CriticalPath& path, bool knows_launches) {
   BarChart chart{.title = path_title(path, knows_launches),
                  .unit = fmt::format("time on the critical path ({})", unit.name),
                  .cuts = false};
-  DataTable table{{"class", fmt::format("on the path ({})", unit.name), "share of the path",
-                   "pieces", fmt::format("saved if free ({})", unit.name), "saved of the path"},
-                  {}};
+  DataTable table =
+      titled_table({"class", fmt::format("on the path ({})", unit.name), "share of the path",
+                    "pieces", fmt::format("saved if free ({})", unit.name), "saved of the path"});
   for (const metrics::PathShare& share : path.shares) {
     const std::string of_path = percent(ratio(share.on_path, path.length()));
     chart.bars.push_back({.label = std::string(share.label),
@@ -319,7 +318,7 @@ Figure pipeline_figure(const run::Run& run) {
   if (stages.size() < 2 || stages.size() > most_stages || passes > most_passes || to <= from)
     return {};
   const double scale = (width - label - 8) / (to - from);
-  DataTable table{{"stage", "passes", "busy (s)", "busy share"}, {}};
+  DataTable table = titled_table({"stage", "passes", "busy (s)", "busy share"});
   std::string inner;
   double y = 2;
   for (const auto& [stage, list] : stages) {

@@ -328,12 +328,11 @@ MaybeFinding about_memory(const Study& study) {
   if (tightest == nullptr) return std::nullopt;
   const Summary summary = summary_of(study);
   Finding finding(anchor_of("memory", *tightest));
-  if (summary.oom == 0) {
+  if (summary.oom == 0)
     finding.say("Every valid job fits in memory");
-  } else {
+  else
     finding.say("Memory rules out {} of {} valid jobs", figure(count_of("oom", summary.oom)),
                 figure(count_of("valid", summary.ok + summary.oom)));
-  }
   finding.say("; the tightest that fits, {}, fills {} of {}{}", group_and_name(*tightest),
               number(*tightest, "memory_gib.total", ""),
               number(*tightest, "memory_gib.limit", "GiB"),

@@ -402,7 +402,7 @@ Figure figure_of(const Basis& basis, const std::vector<MachineComparison>& compa
   BarChart chart;
   chart.title = title_of(basis, comparisons);
   chart.unit = basis.unit;
-  DataTable table{{"model", "machines", basis.job, basis.unit}, {}};
+  DataTable table = titled_table({"model", "machines", basis.job, basis.unit});
   for (const MachineComparison& comparison : comparisons) {
     for (const StudyRow* row : comparison.entries) {
       const double value = basis.value(*row);

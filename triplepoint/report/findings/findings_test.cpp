@@ -14,7 +14,6 @@
 
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"
-#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/study_testing.h"
 

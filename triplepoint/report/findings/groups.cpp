@@ -206,9 +206,8 @@ std::string label_below(const StudyRow& row, const StudyRow* above) {
   if (new_variant) label += spelled_variant(row);
   if (!new_layout && label.empty() && new_variant) label = "base";
   if (label.starts_with(" ")) label.erase(0, 1);
-  if (row.job.plan.micro_batch_size != 1 || !new_variant) {
+  if (row.job.plan.micro_batch_size != 1 || !new_variant)
     label += fmt::format("{}mbs {}", label.empty() ? "" : " ", row.job.plan.micro_batch_size);
-  }
   return label;
 }
 

@@ -144,9 +144,8 @@ std::string throttled_text(const run::Run& run, const Metrics& m, const std::str
                          held.size() < known && 4 * rest < held_sum;
   if (!is_of_few) return fmt::format("GPUs are throttled {} of the time by {}", percent(mean), by);
   const bool one = held.size() == 1;
-  std::vector<std::string> names;
-  for (const std::size_t gpu : held)
-    names.push_back(run::device_number(run, gpu));
+  std::vector<std::string> names =
+      mapped(held, [&](const std::size_t gpu) { return run::device_number(run, gpu); });
   const double others = rest / as_real(known - held.size());
   return fmt::format(
       "GPU{} {} {} throttled {} of the time by {}, {}", one ? "" : "s", fmt::join(names, ", "),

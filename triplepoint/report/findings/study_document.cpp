@@ -96,13 +96,12 @@ std::string scope_of(const Study& study) {
 
 Section answers_of(const Study& study, const std::vector<Group>& groups) {
   Section section{"answers", "The short answers"};
-  triplepoint::DataTable table =
-      text_table({{"model and machines", Align::left},
-                  {"fastest", Align::left},
-                  {"least " + scope_of(study) + " energy", Align::left, 2},
-                  {"what limits the fastest", Align::left, 1},
-                  {"what to change", Align::left}});
-  for (triplepoint::DataColumn& column : table.columns)
+  DataTable table = text_table({{"model and machines", Align::left},
+                                {"fastest", Align::left},
+                                {"least " + scope_of(study) + " energy", Align::left, 2},
+                                {"what limits the fastest", Align::left, 1},
+                                {"what to change", Align::left}});
+  for (DataColumn& column : table.columns)
     column.whole = true;
   bool is_compared = false;
   for (const Group& group : groups) {
@@ -176,7 +175,7 @@ std::string diagnoses_text(const StudyRow& row) {
 
 }  // namespace
 
-triplepoint::DataTable jobs_table(const Study& study) {
+DataTable jobs_table(const Study& study) {
   std::vector<TextColumn> titles = {{"job", Align::left},
                                     {"model", Align::left, 4},
                                     {"machines", Align::left, 4},
@@ -188,7 +187,7 @@ triplepoint::DataTable jobs_table(const Study& study) {
         {(has_scope ? scope_of(study) + " " : "") + column.title, Align::right, column.optional});
   }
   titles.push_back({"diagnosis", Align::left, 1});
-  triplepoint::DataTable table = text_table(std::move(titles));
+  DataTable table = text_table(std::move(titles));
   for (const StudyRow& row : study.rows) {
     std::vector<DataCell> cells = {row.name,
                                    model_title(row),
@@ -261,7 +260,7 @@ std::vector<std::string> score_sentences(const metrics::SuiteScore& suite) {
 namespace {
 
 /// A row for each job and card: medians of the repeats, and the score.
-triplepoint::DataTable score_table(const metrics::SuiteScore& suite) {
+DataTable score_table(const metrics::SuiteScore& suite) {
   struct Column {
     const char* title;
     double scale;
@@ -271,7 +270,7 @@ triplepoint::DataTable score_table(const metrics::SuiteScore& suite) {
       {"tokens/s a GPU", 1, 0},   {"GPU J/token", 1, 4},      {"peak (W)", 1, 0},
       {"peak (°C)", 1, 1},        {"throttled (%)", 0.01, 1}, {"spread (K)", 1, 1},
       {"variation (%)", 0.01, 2}, {"drift (%)", 0.01, 2}};
-  triplepoint::DataTable table;
+  DataTable table;
   table.title = "Medians of the repeats after the warm-up; the reference scores 1";
   table.columns = {{"cluster", "cluster"}, {"job", "job"}};
   for (std::size_t m = 0; m < std::size(columns); ++m)

@@ -19,7 +19,7 @@ namespace triplepoint::report {
 answers::Document study_document(const Study&);
 
 /// Every job with what came of it, in the words of the catalogue.
-triplepoint::DataTable jobs_table(const Study&);
+DataTable jobs_table(const Study&);
 
 /// The group with the most jobs that ran; null if no job ran.
 const Group* group_with_most_jobs(const std::vector<Group>&);

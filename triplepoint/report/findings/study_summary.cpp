@@ -323,10 +323,9 @@ Answers answers_for(const Group& group) {
 namespace {
 
 Json terms_json(const std::vector<Term>& terms) {
-  Json list = Json::array();
-  for (const Term& term : terms)
-    list.push_back({{"job", term.job.empty() ? Json() : Json(term.job)}, {"key", term.key}});
-  return list;
+  return mapped<Json>(terms, [&](const Term& term) -> Json {
+    return {{"job", term.job.empty() ? Json() : Json(term.job)}, {"key", term.key}};
+  });
 }
 
 const char* name_of(Evidence::Form form) {

@@ -63,13 +63,14 @@ std::string section_html(const answers::Section& section) {
       figures += html_figure(picture);
   if (!figures.empty()) html += "<div class=\"figures\">" + figures + "</div>";
   std::string tables;
-  for (const triplepoint::DataTable& table : section.tables)
+  for (const DataTable& table : section.tables)
     if (!table.rows.empty()) {
-      DataTable shown = shown_table(table);
-      for (std::size_t i = 0; i < shown.rows.size(); ++i) {
-        if (section.id == "jobs") shown.jobs[i] = shown.rows[i].front();
-        if (section.id == "best") shown.jobs[i] = "plan " + shown.rows[i].front();
-      }
+      DataTable shown = without_blank_columns(table);
+      if (section.id == "jobs" || section.id == "best")
+        shown.jobs = mapped(shown.rows, [&](const auto& row) {
+          return (section.id == "best" ? "plan " : "") +
+                 cell_text(row.front(), shown.columns.front());
+        });
       tables += html_table(shown, table.title.empty() ? section.title : table.title);
     }
   // Of many jobs one wants to see some: the page's script hides the others.
@@ -93,7 +94,7 @@ Figure drawn(const answers::Figure& figure, bool in_wide_card) {
           figure.note,
           (figure.legend.empty() ? "" : html_legend(figure.legend)) +
               std::visit(Draw{in_wide_card}, figure.chart),
-          shown_table(figure.table),
+          without_blank_columns(figure.table),
           figure.wide};
 }
 

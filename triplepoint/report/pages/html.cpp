@@ -25,7 +25,8 @@ bool looks_like_number(const std::string& cell) {
 bool is_numeric(const DataTable& table, std::size_t column) {
   if (column == 0) return false;
   return std::ranges::all_of(table.rows, [&](const auto& row) {
-    return row[column].empty() || looks_like_number(row[column]);
+    const std::string text = cell_text(row[column], table.columns[column]);
+    return text.empty() || looks_like_number(text);
   });
 }
 
@@ -106,35 +107,15 @@ std::string svg_begin(double width, double height, std::string_view title) {
       width, height, 0.8 * width, 1.25 * width, escape(title));
 }
 
-void DataTable::add(std::vector<std::string> cells, std::string job) {
-  jobs.resize(rows.size());
-  rows.push_back(std::move(cells));
-  jobs.push_back(std::move(job));
-}
-
 std::string fixed(double value, int decimals) {
   return decimals == 0 && std::isfinite(value) ? whole(std::llround(value))
                                                : fmt::format("{:.{}f}", value, decimals);
 }
 
-DataTable shown_table(const triplepoint::DataTable& all) {
-  DataTable shown;
-  const triplepoint::DataTable table = without_blank_columns(all);
-  for (const DataColumn& column : table.columns)
-    shown.columns.push_back(column.title);
-  for (const auto& row : table.rows) {
-    std::vector<std::string> cells;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const DataColumn& column = table.columns[i];
-      const auto* text = std::get_if<std::string>(&row[i]);
-      const auto number = number_in(row[i]);
-      cells.push_back(text     ? *text
-                      : number ? fixed(*number / column.scale, column.digits)
-                               : std::string("–"));
-    }
-    shown.add(std::move(cells));
-  }
-  return shown;
+std::string cell_text(const DataCell& cell, const DataColumn& column) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+  const auto number = number_in(cell);
+  return number ? fixed(*number / column.scale, column.digits) : "–";
 }
 
 std::string html_table(const DataTable& table, std::string_view caption) {
@@ -144,20 +125,19 @@ std::string html_table(const DataTable& table, std::string_view caption) {
       fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">",
                   escape(caption)) +
       "<table><caption>" + escape(caption) + "</caption><thead><tr>";
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+  for (std::size_t i = 0; i < table.columns.size(); ++i)
     html += fmt::format("<th scope=\"col\"{}>{}</th>", numeric[i] ? " class=\"num\"" : "",
-                        escape(table.columns[i]));
-  }
+                        escape(table.columns[i].title));
   html += "</tr></thead><tbody>";
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     const auto& row = table.rows[r];
     TPT_EXPECT(row.size() == table.columns.size());
     const bool of_job = r < table.jobs.size() && !table.jobs[r].empty();
     html += of_job ? "<tr data-job=\"" + escape(table.jobs[r]) + "\">" : "<tr>";
-    html += "<th scope=\"row\">" + escape(row[0]) + "</th>";
-    for (std::size_t i = 1; i < row.size(); ++i) {
-      html += fmt::format("<td{}>{}</td>", numeric[i] ? " class=\"num\"" : "", escape(row[i]));
-    }
+    html += "<th scope=\"row\">" + escape(cell_text(row[0], table.columns[0])) + "</th>";
+    for (std::size_t i = 1; i < row.size(); ++i)
+      html += fmt::format("<td{}>{}</td>", numeric[i] ? " class=\"num\"" : "",
+                          escape(cell_text(row[i], table.columns[i])));
     html += "</tr>";
   }
   return html + "</tbody></table></div>";
@@ -169,15 +149,14 @@ std::string html_figure(const Figure& figure) {
                   figure.wide ? " class=\"wide\"" : "", escape(figure.title));
   html += "<div class=\"drawing\">" + figure.drawing + "</div>";
   if (!figure.note.empty()) html += "<p class=\"note\">" + escape(figure.note) + "</p>";
-  if (!figure.table.columns.empty()) {
+  if (!figure.table.columns.empty())
     html += fmt::format("<details class=\"data\"{}><summary>Numbers</summary>",
                         figure.shows_table ? " open" : "") +
             html_table(figure.table, figure.title) + "</details>";
-  } else if (figure.has_compact_table) {
+  else if (figure.has_compact_table)
     html += fmt::format(
         "<details class=\"data\" data-table=\"{}\"><summary>Numbers</summary></details>",
         escape(figure.id));
-  }
   return html + "</figure>\n";
 }
 
@@ -223,12 +202,11 @@ std::string html_filter() {
 
 std::string html_legend(const std::vector<LegendEntry>& entries) {
   std::string html = "<ul class=\"legend\">";
-  for (const LegendEntry& entry : entries) {
+  for (const LegendEntry& entry : entries)
     html += fmt::format(
         "<li><svg viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect width=\"12\" height=\"12\" "
         "rx=\"2\" class=\"{}\"/></svg>{}</li>",
         escape(entry.style), escape(entry.text));
-  }
   return html + "</ul>";
 }
 

@@ -29,26 +29,16 @@ std::string svg_begin(double width, double height, std::string_view title);
 /// With as many decimals: "26.610"; thousands apart where there are none: "13,751".
 std::string fixed(double value, int decimals);
 
-/// The numbers behind a chart: screen readers read it, the CSV button saves it.
-struct DataTable {
-  std::vector<std::string> columns;            // with units; the first names the row
-  std::vector<std::vector<std::string>> rows;  // as many cells as columns
-  std::vector<std::string> jobs = {};  // of each row; empty, or shorter: the row is of no job
-
-  void add(std::vector<std::string> cells, std::string job = "");
-};
-
-/// The same rows with their numbers as people read them.
-DataTable shown_table(const triplepoint::DataTable& table);
-
-/// A caption's table. Cells that look like numbers stand right.
+/// As people read it.
+std::string cell_text(const DataCell& cell, const DataColumn& column);
+/// A caption's table, its numbers as people read them. Cells that look like numbers stand right.
 std::string html_table(const DataTable& table, std::string_view caption);
 
 /// A chart with the title that says what it shows, and its numbers folded away below.
 struct Figure {
-  std::string id, title, note;  // plain text
-  std::string drawing;          // SVG, or an empty element which the script fills
-  DataTable table;
+  std::string id, title, note;     // plain text
+  std::string drawing;             // SVG, or an empty element which the script fills
+  DataTable table;                 // the numbers: screen readers read it, the CSV button saves it
   bool wide = false;               // takes the whole row of the page
   bool shows_table = false;        // its numbers are not folded away
   bool has_compact_table = false;  // its numbers are in the page's data, for the script to write

@@ -39,7 +39,7 @@ void add_job(DataTable& table, const run::Run& run) {
 
 std::string about(const run::Run& run) {
   const run::Manifest& m = run.manifest;
-  DataTable table{{"fact", "value"}, {}};
+  DataTable table = titled_table({"fact", "value"});
   table.rows.push_back({"origin", std::string(run::name_of(m.origin))});
   table.rows.push_back({"fidelity", std::string(run::name_of(m.fidelity))});
   if (!m.producer.empty()) table.rows.push_back({"producer", m.producer});
@@ -91,9 +91,8 @@ std::string sensors(const run::Run& run) {
     if (const auto* series = index.find(source.signal, source.device, source.of_node))
       row.values += static_cast<int64_t>(series->values.size());
   }
-  DataTable table{{"signal", "of", "scope", "kind", "sensor", "update period", "averaged over",
-                   "devices", "values"},
-                  {}};
+  DataTable table = titled_table({"signal", "of", "scope", "kind", "sensor", "update period",
+                                  "averaged over", "devices", "values"});
   for (const auto& [key, row] : rows)
     table.rows.push_back({std::get<0>(key), std::get<2>(key) ? "node" : "device", row.scope,
                           row.kind, row.sensor, row.period, row.window, whole(row.devices),
@@ -112,7 +111,7 @@ std::string series(const run::Run& run) {
     ++devices;
     values += static_cast<int64_t>(one.values.size());
   }
-  DataTable table{{"signal", "of", "devices", "values"}, {}};
+  DataTable table = titled_table({"signal", "of", "devices", "values"});
   for (const auto& [key, counts] : rows)
     table.rows.push_back(
         {key.first, key.second ? "node" : "device", whole(counts.first), whole(counts.second)});
@@ -132,7 +131,7 @@ std::string sources(const std::vector<spec::Provenance>& numbers) {
   std::vector<std::string> counts;
   for (const char* kind : {"datasheet", "measured", "fitted", "assumed"})
     if (by_kind.contains(kind)) counts.push_back(fmt::format("{} {}", by_kind.at(kind), kind));
-  DataTable table{{"file", "kind", "source", "numbers"}, {}};
+  DataTable table = titled_table({"file", "kind", "source", "numbers"});
   for (const auto& [key, keys] : by_source) {
     constexpr std::size_t most = 6;
     const std::vector<std::string> shown(

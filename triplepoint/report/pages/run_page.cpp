@@ -74,8 +74,8 @@ std::string verdict_sentence(const run::Run& run) {
 void add_recorded_energy(const run::Run& run, std::vector<answers::KeyFigure>& tiles) {
   const std::optional<double> joules = run.numbers.recording_energy_j;
   if (!joules || !(*joules > 0)) return;
-  const auto found = run.manifest.facts.find("recording_energy_coverage");
-  const std::string coverage = found == run.manifest.facts.end() ? "all GPUs" : found->second;
+  const std::string coverage =
+      value_at(run.manifest.facts, "recording_energy_coverage").value_or("all GPUs");
   tiles.push_back(
       {"energy of the recording", significant(*joules / 1000) + " kJ",
        fmt::format("± {}, {}",
@@ -98,7 +98,7 @@ namespace {
 // ---- charts
 
 /// Lowest, mean and highest of what a plot draws, for those who do not see it.
-std::vector<std::string> plot_cells(const answers::Plot& plot) {
+std::vector<DataCell> plot_cells(const answers::Plot& plot) {
   const auto extremes = answers::extremes_of(plot);
   if (!extremes) return {plot.unit, "–", "–", "–"};
   double sum = 0;
@@ -124,7 +124,7 @@ std::string ranks_text(const run::Run& run, const Json& timeline) {
 std::string timeline_section(const run::Run& run, const std::vector<answers::Plot>& plots,
                              const Json& timeline) {
   if (plots.empty() && timeline.is_null()) return "";
-  DataTable table{{"over time", "lowest", "mean", "highest"}, {}};
+  DataTable table = titled_table({"over time", "lowest", "mean", "highest"});
   for (const answers::Plot& plot : plots)
     table.rows.push_back(plot_cells(plot));
   if (table.rows.empty()) table.columns.clear();
@@ -168,7 +168,7 @@ Figure kernel_figure(const run::Run& run, const Metrics& metrics) {
   return {"kernels", chart.title,
           "Waiting for a late peer is inside the collective's kernel, as NCCL shows it.",
           html_legend(legend_of(kernel_parts({}))) + bar_chart_svg(chart),
-          shown_table(answers::stage_table(run, metrics))};
+          without_blank_columns(answers::stage_table(run, metrics))};
 }
 
 Figure memory_figure(const run::Run& run) {
@@ -195,7 +195,7 @@ Figure memory_figure(const run::Run& run) {
                                : "";
   return {"memory", chart.title, note,
           html_legend(legend_of(memory_parts({}))) + bar_chart_svg(chart),
-          shown_table(answers::memory_table(run))};
+          without_blank_columns(answers::memory_table(run))};
 }
 
 /// " Standard deviation: 5.6 °C within a node, 0.4 °C between the means of nodes.", or nothing.
@@ -244,14 +244,14 @@ Figure device_map(const run::Run& run, const std::vector<double>& values, const 
   const auto [low, high] = std::minmax_element(known.begin(), known.end());
   map.title = fmt::format("{}: {} to {} {}", title_of(name), significant(*low), significant(*high),
                           unit_name);
-  DataTable table{{"node"}, {}};
+  DataTable table = titled_table({"node"});
   for (int32_t i = 0; i < per_node; ++i)
-    table.columns.push_back(fmt::format("GPU {} ({})", i, unit_name));
+    table.columns.push_back({.title = fmt::format("GPU {} ({})", i, unit_name)});
   for (const HeatRow& row : map.rows) {
-    std::vector<std::string> cells = {row.label};
+    std::vector<DataCell> cells = {row.label};
     for (double value : row.values)
       cells.push_back(significant(value, 4));
-    cells.resize(table.columns.size());
+    cells.resize(table.columns.size(), "");
     table.rows.push_back(std::move(cells));
   }
   return {"map-" + name, map.title,
@@ -278,7 +278,7 @@ std::string devices_section(const run::Run& run, const Metrics& metrics) {
   std::string html;
   const Figure chassis = chassis_figure(run, metrics, {.curves = true});
   if (!chassis.drawing.empty()) html += html_figure(chassis);
-  DataTable single{{"quantity", "value"}, {}};
+  DataTable single = titled_table({"quantity", "value"});
   const auto add = [&](const std::vector<double>& values, const char* name, const char* unit_name,
                        const metrics::Spread& spread = {}) {
     if (!knows_any(values)) return;
@@ -330,11 +330,11 @@ std::string missing_sensors_section(const run::Run& run, const Metrics& metrics)
 }
 
 std::string all_numbers_section(const run::Run& run, const Metrics& metrics) {
-  return html_section(
-      "numbers", "All numbers",
-      "<details class=\"data\"><summary>Every number of the run</summary>" +
-          html_table(shown_table(answers::all_figures(run, metrics)), "Numbers of the run") +
-          "</details>");
+  return html_section("numbers", "All numbers",
+                      "<details class=\"data\"><summary>Every number of the run</summary>" +
+                          html_table(without_blank_columns(answers::all_figures(run, metrics)),
+                                     "Numbers of the run") +
+                          "</details>");
 }
 
 std::string energy_section(const Metrics& metrics) {
@@ -348,7 +348,7 @@ std::string energy_section(const Metrics& metrics) {
 std::string bottleneck_section(const run::Run& run, const Metrics& metrics) {
   if (metrics.bottlenecks.empty()) return "";
   constexpr std::array of = {"GPU", "node", "rank"};
-  DataTable table{{"who", "what", "its value", "its peers"}, {}};
+  DataTable table = titled_table({"who", "what", "its value", "its peers"});
   const std::vector<std::string> numbers = run::device_numbers(run);
   for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
     for (const run::Evidence& item : bottleneck.evidence) {
@@ -399,7 +399,8 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   // The first screen: what holds the run up, and when; the rest below the timeline.
   constexpr std::size_t first = 3;
   body += findings_list(findings, 0, first);
-  if (const DataTable phases = shown_table(answers::phases_table(run)); phases.rows.size() > 1)
+  if (const DataTable phases = without_blank_columns(answers::phases_table(run));
+      phases.rows.size() > 1)
     body += html_section("phases", "Phases", html_table(phases, "Phases of the run"));
   body += timeline_section(run, plots, timeline);
   if (findings.size() > first)

@@ -291,7 +291,8 @@ run::Run run_with_passes() {
 TEST_CASE("pipeline: a row per stage, a mark per pass, and how much of the step it works") {
   const Figure figure = pipeline_figure(run_with_passes());
   REQUIRE(figure.table.rows.size() == 2);
-  CHECK(figure.table.rows[1] == std::vector<std::string>{"1", "2", "2.00", "50 %"});
+  const auto text = [](const DataCell& cell) { return std::get<std::string>(cell); };
+  CHECK(mapped(figure.table.rows[1], text) == std::vector<std::string>{"1", "2", "2.00", "50 %"});
   for (const char* style : {"<rect class=\"p-forward\"", "<rect class=\"p-backward\""}) {
     std::size_t marks = 0;
     for (std::size_t at = figure.drawing.find(style); at != figure.drawing.npos;

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "triplepoint/base/json.h"
-#include "triplepoint/base/text.h"
 
 #include "triplepoint/report/charts/study_charts.h"
 #include "triplepoint/report/findings/findings.h"

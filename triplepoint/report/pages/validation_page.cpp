@@ -127,7 +127,7 @@ std::optional<RangeRow> range_row(const std::string& family, const NamedRows& ro
 
 answers::Figure sources_figure(const std::map<std::string, NamedRows>& families) {
   RangeChart chart{"Measured over predicted, by family", "measured over predicted", {}};
-  triplepoint::DataTable table = text_table(
+  DataTable table = text_table(
       {{"family", Align::left}, {"10 %"}, {"median"}, {"90 %"}, {"interval from"}, {"to"}});
   for (const auto& [family, rows] : families) {
     const auto range = range_row(family, rows);
@@ -152,19 +152,17 @@ std::string cell(const std::optional<double>& value, int decimals = 1) {
 }
 
 /// Families of one kind of quantity, and all of them together.
-triplepoint::DataTable errors_table(const char* title,
-                                    const std::map<std::string, ErrorSummary>& errors,
-                                    const ErrorSummary& all,
-                                    const std::map<std::string, NamedRows>& families) {
-  triplepoint::DataTable table = text_table({{"family", Align::left},
-                                             {"rows"},
-                                             {"median"},
-                                             {"mean"},
-                                             {"90 %"},
-                                             {"largest"},
-                                             {"signed mean"},
-                                             {"in the interval", Align::right, 1},
-                                             {"rank in sweeps", Align::right, 1}});
+DataTable errors_table(const char* title, const std::map<std::string, ErrorSummary>& errors,
+                       const ErrorSummary& all, const std::map<std::string, NamedRows>& families) {
+  DataTable table = text_table({{"family", Align::left},
+                                {"rows"},
+                                {"median"},
+                                {"mean"},
+                                {"90 %"},
+                                {"largest"},
+                                {"signed mean"},
+                                {"in the interval", Align::right, 1},
+                                {"rank in sweeps", Align::right, 1}});
   table.title = title;
   const auto add = [&](const std::string& family, const ErrorSummary& error) {
     const auto found = families.find(family);
@@ -223,15 +221,15 @@ std::vector<answers::Figure> figures_of(const NamedRows& rows,
   return figures;
 }
 
-triplepoint::DataTable rows_table(const NamedRows& rows) {
-  triplepoint::DataTable table = text_table({{"row", Align::left},
-                                             {"family", Align::left, 2},
-                                             {"quantity", Align::left},
-                                             {"measured"},
-                                             {"predicted"},
-                                             {"error (%)"},
-                                             {"interval", Align::left, 1},
-                                             {"assumed", Align::left, 1}});
+DataTable rows_table(const NamedRows& rows) {
+  DataTable table = text_table({{"row", Align::left},
+                                {"family", Align::left, 2},
+                                {"quantity", Align::left},
+                                {"measured"},
+                                {"predicted"},
+                                {"error (%)"},
+                                {"interval", Align::left, 1},
+                                {"assumed", Align::left, 1}});
   for (const NamedRow& each : rows) {
     const ScoredRow& row = *each.row;
     table.add({each.name, row.family, words_of(row.quantity), significant(row.measured, 4),
@@ -260,7 +258,7 @@ NamedRows worst_of(NamedRows rows, std::size_t count) {
 
 /// Reasons with how many rows they concern, most frequent first. What the rows' own names and
 /// numbers tell apart is one reason.
-triplepoint::DataTable skipped_table(const TableScores& all) {
+DataTable skipped_table(const TableScores& all) {
   std::map<std::string, std::vector<std::string>> reasons;
   for (const calibrate::SkippedRow& row : all.skipped) {
     std::string reason = row.reason;
@@ -273,8 +271,7 @@ triplepoint::DataTable skipped_table(const TableScores& all) {
   std::ranges::stable_sort(
       sorted, [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   sorted.resize(std::min(sorted.size(), most_reasons));
-  triplepoint::DataTable table =
-      text_table({{"reason", Align::left}, {"rows"}, {"one of them", Align::left}});
+  DataTable table = text_table({{"reason", Align::left}, {"rows"}, {"one of them", Align::left}});
   table.columns.front().whole = true;
   for (const auto& [reason, rows] : sorted)
     table.add({reason, whole(static_cast<int64_t>(rows.size())), rows.front()});
@@ -353,17 +350,16 @@ std::vector<answers::KeyFigure> key_figures_of(const ScoreSummary& summary, cons
 
 /// What the page's script filters by.
 Json rows_data(const NamedRows& rows) {
-  Json data = Json::array();
-  for (const NamedRow& each : rows)
-    data.push_back({{"name", each.name},
-                    {"model", each.row->family},
-                    {"machine", words_of(each.row->quantity)},
-                    {"layout", ""},
-                    {"variant", ""},
-                    {"microbatch", 0},
-                    {"verdict", words_of(place_of(*each.row))},
-                    {"page", ""}});
-  return data;
+  return mapped<Json>(rows, [&](const NamedRow& each) -> Json {
+    return {{"name", each.name},
+            {"model", each.row->family},
+            {"machine", words_of(each.row->quantity)},
+            {"layout", ""},
+            {"variant", ""},
+            {"microbatch", 0},
+            {"verdict", words_of(place_of(*each.row))},
+            {"page", ""}};
+  });
 }
 
 Section errors_section(const ScoreSummary& summary,
@@ -406,7 +402,7 @@ answers::Document validation_document(const std::vector<calibrate::ValidatedFile
   document.sections = {{.id = "charts", .title = "", .figures = figures_of(rows, families)},
                        std::move(findings),
                        errors_section(summary, families)};
-  const auto add = [&](const char* id, const char* title, triplepoint::DataTable table) {
+  const auto add = [&](const char* id, const char* title, DataTable table) {
     if (!table.rows.empty())
       document.sections.push_back({.id = id, .title = title, .tables = {std::move(table)}});
   };
