@@ -78,7 +78,7 @@ std::optional<typename Map::mapped_type> value_at(const Map& map, const auto& ke
 
 /// What a map has under a key, made by `make` where it has nothing yet.
 template <class Map>
-auto& value_kept(Map& map, const typename Map::key_type& key, const auto& make) {
+auto& get_or_make(Map& map, const typename Map::key_type& key, const auto& make) {
   const auto found = map.find(key);
   return found == map.end() ? map.emplace(key, make()).first->second : found->second;
 }

@@ -197,15 +197,15 @@ std::optional<spec::Model> adopted(const spec::Model& model, const spec::Model& 
 }  // namespace
 
 Result<spec::Cluster> LibraryCache::cluster(const std::string& name) {
-  return value_kept(clusters_, name, [&] { return spec::load_cluster(library_, name); });
+  return get_or_make(clusters_, name, [&] { return spec::load_cluster(library_, name); });
 }
 
 Result<spec::Stack> LibraryCache::stack(const std::string& name) {
-  return value_kept(stacks_, name, [&] { return spec::load_stack(library_, name); });
+  return get_or_make(stacks_, name, [&] { return spec::load_stack(library_, name); });
 }
 
 Result<spec::OptimizerState> LibraryCache::optimizer(const std::string& name) {
-  return value_kept(optimizers_, name, [&] { return spec::load_optimizer(library_, name); });
+  return get_or_make(optimizers_, name, [&] { return spec::load_optimizer(library_, name); });
 }
 
 std::optional<spec::Model> LibraryCache::model(const std::string& name) {

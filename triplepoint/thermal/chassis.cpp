@@ -244,7 +244,7 @@ void ChassisModel::advance(State& state, std::span<const Watts> power, Celsius i
     // state.
     const std::lock_guard<std::mutex> guard(impl_->lock);
     // Nodes of a map stay where they are.
-    propagator = &value_kept(impl_->kept, key, [&] { return prepare(duration); });
+    propagator = &get_or_make(impl_->kept, key, [&] { return prepare(duration); });
   }
   advance(state, power, inlet, *propagator);
 }

@@ -24,7 +24,7 @@ class Predictor {
   Predictor(const CsvTable& table, const spec::Library& library)
       : table_(table), library_(library) {}
   const Result<NodeLevels>& levels(const JobRow& row) {
-    return value_kept(known_, row.text, [&] { return predict(row); });
+    return get_or_make(known_, row.text, [&] { return predict(row); });
   }
 
  private:

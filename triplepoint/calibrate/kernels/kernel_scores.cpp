@@ -279,7 +279,7 @@ class Machines {
   explicit Machines(const spec::Library& library) : library_(library) {}
   const Result<spec::Cluster>& of(const CollectiveRow& row) {
     const Key key{row.cluster, row.nic_bandwidth, row.nvls};
-    return value_kept(machines_, key, [&] { return machine_of(row, library_); });
+    return get_or_make(machines_, key, [&] { return machine_of(row, library_); });
   }
 
  private:

@@ -134,7 +134,7 @@ class GpuCache {
  public:
   explicit GpuCache(const spec::Library& library) : library_(library) {}
   const Result<spec::Gpu>& gpu(const std::string& name) {
-    return value_kept(gpus_, name, [&] { return spec::load_gpu(library_, name); });
+    return get_or_make(gpus_, name, [&] { return spec::load_gpu(library_, name); });
   }
 
  private:
