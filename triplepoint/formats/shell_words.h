@@ -31,8 +31,8 @@ class ShellText {
   void advance(std::size_t count = 1);
   /// Blanks, ends of lines behind a backslash, and a comment.
   void skip_blanks();
-  /// The lines after this one, up to the delimiter, are no commands. Tabs may stand before it.
   bool expects_heredoc() const { return !heredocs_.empty(); }
+  /// The lines after this one, up to the delimiter, are no commands. Tabs may stand before it.
   void expect_heredoc(std::string delimiter) { heredocs_.push_back(std::move(delimiter)); }
 
  private:

@@ -133,7 +133,7 @@ constexpr std::array known = {
           "power_limit_w"},
     Known{"total_energy_consumption energy_consumption accumulated_energy energy", "energy_j", 1,
           ReadingKind::counter},
-    Known{"gpu_energy_consumed", "energy_j", 1e-6, ReadingKind::counter},
+    Known{"gpu_energy_consumed", "energy_j", 1e-6, ReadingKind::counter},  // AMD's exporter: uJ
     Known{"totec", "energy_j", 1e-3, ReadingKind::counter},
     Known{"sm gpu_#_gpu utilization_gpu gpu_utilization gpu_util utilization gputl gfx_activity "
           "gpu_use gpu_busy gfx usage_gfx_activity gpu_gfx_activity gpu#_util gpu#_utilization",
