@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <tuple>
 
 #include "triplepoint/base/text.h"
 
@@ -12,7 +13,13 @@ namespace triplepoint::trace {
 
 namespace {
 
+namespace chrono = std::chrono;
+
 constexpr size_t longest_line = size_t{1} << 20U;
+
+chrono::sys_time<chrono::nanoseconds> sys(Instant time) {
+  return chrono::sys_time<chrono::nanoseconds>(chrono::nanoseconds(time.nanoseconds()));
+}
 
 bool is_word(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -106,36 +113,77 @@ std::optional<Stamp> stamp_of(std::string_view text) {
       value = 10 * value + (text[at++] - '0');
     return at > begin ? std::optional(value) : std::nullopt;
   };
-  const auto part = [&](std::string_view before) {
+  const auto part = [&](std::string_view before, size_t most = 2) {
     while (at < text.size() && contains(before, text[at]))
       ++at;
-    return digits(2);
+    return digits(most);
   };
-  const auto year = digits(4), month = part("-/"), day = part("-/"), hour = part("T "),
-             minute = part(":"), second = part(":");
-  const bool is_whole = year && month && day && hour && minute && second;
+  auto year = digits(4);
+  const bool year_is_last = at <= 2;
+  const char mark = at < text.size() ? text[at] : ' ';
+  auto month = part("-/."), day = part("-/.", year_is_last ? 4 : 2), hour = part("T ,");
+  const auto minute = part(":"), second = part(":");
+  if (!year || !month || !day || !hour || !minute || !second) return std::nullopt;
+  DateOrder order = DateOrder::year;
+  if (year_is_last) {
+    std::tie(month, day, year) = std::tuple(year, month, day);
+    order = mark == '.' || *month > 12 ? DateOrder::day
+            : *day > 12                ? DateOrder::month
+                                       : DateOrder::month_or_day;
+    if (order == DateOrder::day) std::swap(month, day);
+  }
   // Nanoseconds of 64 bits end in 2262.
-  if (!is_whole || *year < 1970 || *year > 2200) return std::nullopt;
+  if (*year < 1970 || *year > 2200) return std::nullopt;
   int64_t ns = 0, unit = 100'000'000;
   if (at < text.size() && (text[at] == '.' || text[at] == ','))
     for (++at; at < text.size() && is_digit(text[at]); ++at, unit /= 10)
       ns += unit * (text[at] - '0');
-  namespace chrono = std::chrono;
+  const std::string_view half = text.substr(at, 3);
+  if (const bool pm = half == " PM"; pm || half == " AM")
+    hour = *hour % 12 + (pm ? 12 : 0), at += half.size();
   const chrono::year_month_day date{chrono::year(*year),
                                     chrono::month(static_cast<unsigned>(*month)),
                                     chrono::day(static_cast<unsigned>(*day))};
   if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
   const chrono::seconds time = chrono::sys_days(date).time_since_epoch() + chrono::hours(*hour) +
                                chrono::minutes(*minute) + chrono::seconds(*second);
-  return Stamp{Instant(time.count() * 1'000'000'000 + ns), at};
+  return Stamp{Instant(time.count() * 1'000'000'000 + ns), at, order};
 }
 
-std::optional<Instant> last_stamp(std::string_view text) {
+Instant with_day_first(Instant time) {
+  const chrono::sys_days days = chrono::floor<chrono::days>(sys(time));
+  const chrono::year_month_day date(days);
+  if (static_cast<unsigned>(date.day()) > 12) return time;
+  const chrono::sys_days swapped = date.year() / static_cast<unsigned>(date.day()) /
+                                   static_cast<int>(static_cast<unsigned>(date.month()));
+  return time + as_real((swapped - days).count()) * 24 * unit::h;
+}
+
+std::optional<bool> have_day_first(const std::set<DateOrder>& orders, Instant first, Instant last) {
+  const bool day = orders.contains(DateOrder::day), month = orders.contains(DateOrder::month);
+  if (day && month) return std::nullopt;
+  if (month || !orders.contains(DateOrder::month_or_day)) return false;
+  const auto as_days = abs(with_day_first(last) - with_day_first(first)), as_months = last - first;
+  return !day && as_days == as_months ? std::nullopt : std::optional(day || as_days < as_months);
+}
+
+bool is_summer_time(Instant before, Instant after, Seconds usual) {
+  const chrono::sys_days day = chrono::floor<chrono::days>(sys(before));
+  const auto hours = [&](Instant time) { return chrono::floor<chrono::hours>(sys(time) - day); };
+  const auto month = static_cast<unsigned>(chrono::year_month_day(day).month());
+  return abs(after - before - usual - unit::h) <= usual / 2 + unit::s &&
+         chrono::weekday(day) == chrono::Sunday && hours(before).count() <= 3 &&
+         hours(after) == hours(before) + chrono::hours(2) && month % 6 >= 3 && month != 5;
+}
+
+std::optional<Stamp> last_stamp(std::string_view text) {
   constexpr size_t shortest = 19;  // dddd-dd-dd dd:dd:dd
+  const auto parts_date = [](char c) { return c == '-' || c == '/' || c == '.'; };
   for (size_t at = text.size() < shortest ? 0 : text.size() - shortest + 1; at-- > 0;) {
     const std::string_view here = text.substr(at);
-    if (here[4] != '-' || here[7] != '-' || here[13] != ':' || here[16] != ':') continue;
-    if (const auto stamp = stamp_of(here)) return stamp->time;
+    if (here[13] != ':' || here[16] != ':') continue;
+    if ((parts_date(here[4]) && here[4] == here[7]) || (parts_date(here[2]) && here[2] == here[5]))
+      if (const auto stamp = stamp_of(here)) return stamp;
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -29,8 +30,10 @@ constexpr Seconds most_between_ranks(1.0);  // that print one step
 struct Dialect {
   std::string_view framework;
   std::string_view marker;
-  std::string_view proof;  // a text that only such lines have
-  std::optional<LoggedStep> (*read)(std::string_view);
+  std::string_view proof;                 // a text that only such lines have
+  std::string_view step = {}, time = {};  // words before numbers; without a time the stamps tell
+  Seconds unit = {};
+  std::string_view samples = {};
 };
 
 template <class Unit>
@@ -38,76 +41,40 @@ auto scaled(std::optional<double> number, Unit unit) {
   return number ? std::optional(*number * unit) : std::nullopt;
 }
 
-std::optional<LoggedStep> step_with_time(std::string_view text, std::string_view step,
-                                         std::string_view time, Seconds scale) {
-  const auto number = integer_after(text, step);
-  if (!number) return std::nullopt;
-  LoggedStep logged{.step = *number};
-  logged.time = scaled(number_after(text, time), scale);
+/// "ms" of "time 135.20ms" or "time: 135.20 ms": the letters behind the number behind the word.
+std::string_view unit_after(std::string_view text, std::string_view word) {
+  text.remove_prefix(std::min(text.find(word) + word.size(), text.size()));
+  text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
+  text.remove_prefix(std::min(text.find_first_not_of("0123456789.,e"), text.size()));
+  if (text.starts_with(' ')) text.remove_prefix(1);
+  return text.substr(0, as_size(std::ranges::find_if_not(text, is_letter) - text.begin()));
+}
+
+std::optional<LoggedStep> read_words(std::string_view text, const Dialect& dialect) {
+  const auto step = integer_after(text, dialect.step);
+  if (!step) return std::nullopt;
+  LoggedStep logged{.step = *step};
+  if (!dialect.time.empty()) {
+    logged.time = scaled(number_after(text, dialect.time), dialect.unit);
+    // Numbers for people: "2.05K" of nanotron.
+    if (logged.time && unit_after(text, dialect.time) == "K") logged.time = 1000 * *logged.time;
+  }
+  if (!dialect.samples.empty()) logged.samples = integer_after(text, dialect.samples);
   return logged;
 }
 
-std::optional<LoggedStep> read_megatron(std::string_view text) {
-  auto logged = step_with_time(text, "iteration", "elapsed time per iteration (ms)", unit::ms);
-  if (!logged) return logged;
-  if (!logged->time)
-    logged->time = scaled(number_after(text, "elapsed time per iteration (s)"), unit::s);
-  logged->samples = integer_after(text, "global batch size");
-  return logged;
-}
-
-std::optional<LoggedStep> read_nemo(std::string_view text) {
-  auto logged = step_with_time(text, "global_step", "train_step_timing in s", unit::s);
-  if (logged) logged->samples = integer_after(text, "global_batch_size");
-  return logged;
-}
-
-std::optional<LoggedStep> read_deepspeed(std::string_view text) {
-  return step_with_time(text, "steps", "iter time (s)", unit::s);
-}
-/// Their times are those of the stamps, where no other line tells them.
-std::optional<LoggedStep> read_torchtitan(std::string_view text) {
-  return step_with_time(text, "step", "time of a step", unit::s);
-}
-std::optional<LoggedStep> read_deepspeed_rank(std::string_view text) {
-  return step_with_time(text, text.starts_with("global_") ? "global_step" : "step",
-                        "time of a step", unit::s);
-}
-
-/// Of numbers for people: "2.05K".
-std::optional<LoggedStep> read_nanotron(std::string_view text) {
-  auto logged = step_with_time(text, "iteration", "elapsed_time_per_iteration_ms", unit::ms);
-  const size_t at = text.find("elapsed_time_per_iteration_ms");
-  const size_t end = text.find_first_of("|\n", at);
-  if (logged && logged->time && at < end)
-    if (contains(text.substr(at, end - at), 'K')) logged->time = 1000 * *logged->time;
-  return logged;
-}
-
-std::optional<LoggedStep> read_maxtext(std::string_view text) {
-  return step_with_time(text, "step", "seconds", unit::s);
-}
-
-/// One object of JSON; its clock is the Unix time.
-std::optional<LoggedStep> read_mlperf(std::string_view text) {
-  auto logged = step_with_time(text, "\"step\"", "\"train_step_time\"", unit::s);
-  if (!logged) return std::nullopt;
-  if (const auto ms = integer_after(text, "\"time_ms\""); ms && *ms > 0 && *ms < int64_t{1} << 43)
-    logged->at = Instant(*ms * 1'000'000);
-  return logged;
-}
-
-/// "00:12" or "1:02:03".
+/// "00:12", "1:02:03" or "1h 2m 3s".
 std::optional<int64_t> seconds_of_bar(std::string_view text) {
   int64_t seconds = 0, part = -1;
+  if (text.ends_with('s')) text.remove_suffix(1);
   for (const char c : text) {
     if (is_digit(c)) {
       part = std::max<int64_t>(part, 0) * 10 + (c - '0');
-      if (part > 1'000'000) return std::nullopt;
-    } else if (c == ':' && part >= 0) {
+      if (part > 1'000'000 || seconds > 1'000'000'000) return std::nullopt;
+    } else if (contains(":hm", c) && part >= 0) {
       seconds = (seconds + part) * 60;
       part = -1;
-    } else {
+    } else if (c != ' ') {
       return std::nullopt;
     }
   }
@@ -135,19 +102,15 @@ std::optional<BarLine> bar_of(std::string_view text) {
   const auto all = whole_number(text.substr(slash + 1, bracket - slash - 1));
   const auto elapsed = seconds_of_bar(text.substr(bracket + 2, end - bracket - 2));
   if (!step || !all || !elapsed || *step > *all || *all > 1'000'000'000) return std::nullopt;
-  const auto epoch = integer_after(text, "Epoch");
-  BarLine line{.step = {.step = *step + epoch.value_or(0) * *all}, .all = *all};
-  // Each epoch has its bar, which begins at 0 seconds.
-  if (!epoch || *epoch == 0) line.step.at = Instant(*elapsed * 1'000'000'000);
-  const std::string_view before = text.substr(0, share);
+  const std::string before = lower_case(text.substr(0, share));
+  const int64_t epoch = std::clamp<int64_t>(integer_after(before, "epoch").value_or(0), 0, 1 << 20);
+  BarLine line{.step = {.step = *step + epoch * *all,
+                        .at = Instant(*elapsed * 1'000'000'000),
+                        .execution = static_cast<int32_t>(epoch)},
+               .all = *all};
   for (const char c : before.substr(before.find_last_of(']') + 1))
-    if (is_letter(c)) line.words += lower_case(c);
+    if (is_letter(c)) line.words += c;
   return line;
-}
-
-std::optional<LoggedStep> read_bar(std::string_view text) {
-  const auto line = bar_of(text);
-  return line ? std::optional(line->step) : std::nullopt;
 }
 
 /// Progress bars, of which one is the training's: others load, map, evaluate, or count epochs.
@@ -155,7 +118,17 @@ class Bars {
  public:
   void take(BarLine&& line) {
     Bar& bar = bars_[{line.words, line.all}];
-    if (line.step.at) bar.longest = std::max(bar.longest, *line.step.at);
+    // Each epoch has its bar, which begins at 0 seconds; other ranks may still be in the one
+    // before.
+    const Seconds past = (bar.longest - Instant()) + (*line.step.at - Instant());
+    if (line.step.execution < bar.epoch || past > farthest) return;
+    if (line.step.execution > bar.epoch) {
+      bar.epoch = line.step.execution;
+      bar.past = bar.longest;
+      bar.steps.push_back({.step = bar.epoch * line.all, .at = bar.past, .execution = bar.epoch});
+    }
+    line.step.at = *line.step.at + (bar.past - Instant());
+    bar.longest = std::max(bar.longest, *line.step.at);
     bar.steps.push_back(line.step);
   }
 
@@ -187,47 +160,54 @@ class Bars {
  private:
   struct Bar {
     std::vector<LoggedStep> steps;
-    Instant longest;
+    Instant longest, past;  // past: the end of the epochs before
+    int32_t epoch = 0;
   };
   std::map<std::pair<std::string, int64_t>, Bar> bars_;  // by words and number of steps
   int64_t candidates_ = 0;
 };
+
+/// "0:01:05", "1m 5s", "1352ms" or "65.2" behind a word.
+std::optional<Seconds> clock_after(std::string_view text, std::string_view word) {
+  const auto number = number_after(text, word);
+  if (!number) return std::nullopt;
+  const std::string_view unit = unit_after(text, word);
+  text.remove_prefix(text.find(word) + word.size());
+  text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
+  text = trimmed(text.substr(0, text.find_first_not_of("0123456789:hms ")));
+  const auto clock = text.find_first_of(":hm") == text.npos ? std::nullopt : seconds_of_bar(text);
+  return (clock ? as_real(*clock) : *number) * (unit == "ms" ? unit::ms : unit::s);
+}
+
+/// JSON or Python without its quotes and braces.
+std::string unquoted(std::string_view text) {
+  std::string plain(text);
+  for (char& c : plain)
+    if (contains("{}\"'", c)) c = ' ';
+  return plain;
+}
 
 /// The end of a run of Hugging Face's Trainer, in one line or a line each: all steps, evaluation
 /// and saving included. "0:03:20.00" is a time, too.
 class RunEnd {
  public:
   std::optional<LoggedStep> take(std::string_view text) {
-    if (const auto clock = value_after(text, "train_runtime"); !clock.empty()) {
-      const auto seconds = seconds_of_bar(clock.substr(0, clock.find('.')));
-      const bool is_clock = contains(clock, ':') && seconds;
-      seconds_ = is_clock ? std::optional(as_real(*seconds)) : leading_number(clock);
-    }
-    if (const auto rate = value_after(text, "train_steps_per_second"); !rate.empty())
-      rate_ = leading_number(rate);
-    if (!seconds_ || !rate_) return std::nullopt;
-    const double steps = *seconds_ * *rate_;
+    const std::string plain = unquoted(text);
+    if (const auto time = clock_after(plain, "train_runtime")) time_ = time;
+    if (const auto rate = number_after(plain, "train_steps_per_second")) rate_ = rate;
+    if (!time_ || !rate_) return std::nullopt;
+    const double steps = *time_ / unit::s * *rate_;
     LoggedStep logged{.step = steps >= 1 && steps < 1e9 ? std::llround(steps) : -1};
-    logged.time = *seconds_ / as_real(logged.step) * unit::s;
+    logged.time = *time_ / as_real(logged.step);
     logged.covers = logged.step;
-    seconds_ = rate_ = std::nullopt;
+    time_ = std::nullopt, rate_ = std::nullopt;
     return logged.step > 0 ? std::optional(logged) : std::nullopt;
   }
 
  private:
-  /// What stands behind the key; empty if it is not there.
-  static std::string_view value_after(std::string_view text, std::string_view key) {
-    const size_t at = text.find(key);
-    if (at == text.npos) return {};
-    text.remove_prefix(at + key.size());
-    text.remove_prefix(std::min(text.find_first_not_of(" =:'\""), text.size()));
-    return text.substr(0, text.find_first_of(",} \n"));
-  }
-  std::optional<double> seconds_, rate_;
+  std::optional<Seconds> time_;
+  std::optional<double> rate_;
 };
-std::optional<LoggedStep> read_several_lines(std::string_view) {
-  return std::nullopt;  // see RunEnd and ComposerBatch: several lines tell
-}
 
 /// MosaicML's Composer logs a batch in several lines: "[batch=10/4800]:", then one for each metric;
 /// its rate is a mean over the last batches.
@@ -249,41 +229,84 @@ class ComposerBatch {
   std::optional<int64_t> batch_;
 };
 
-/// A loop that says in words how long a step takes.
-/// "ms" of "time 135.20ms": the letters behind the number behind the word.
-std::string_view unit_behind(std::string_view text, std::string_view word) {
-  text.remove_prefix(std::min(text.find(word) + word.size(), text.size()));
-  text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
-  text.remove_prefix(std::min(text.find_first_not_of("0123456789.,e"), text.size()));
-  if (text.starts_with(' ')) text.remove_prefix(1);
-  size_t end = 0;
-  while (end < text.size() && is_letter(text[end]))
-    ++end;
-  return text.substr(0, end);
+/// "0.35 s/it": the number before a word.
+std::optional<double> number_before(std::string_view text, std::string_view word) {
+  const size_t at = text.find(word), end = at + word.size();
+  if (at == text.npos || (end < text.size() && is_letter(text[end]))) return std::nullopt;
+  const std::string_view before = trimmed(text.substr(0, at));
+  const size_t begin = before.find_last_not_of("0123456789.") + 1;
+  return begin < before.size() ? leading_number(before.substr(begin)) : std::nullopt;
 }
 
-std::optional<LoggedStep> read_own(std::string_view text) {
-  constexpr std::pair<std::string_view, double> words[] = {
-      {"sec/step", 1},  {"s/step", 1},    {"ms/step", 1e-3},      {"s/it", 1},
-      {"s/iter", 1},    {"step_time", 1}, {"step time", 1},       {"time per step", 1},
-      {"iter_time", 1}, {"iter time", 1}, {"step_time_ms", 1e-3}, {"step time (ms)", 1e-3},
-      {"dt", 1},        {"seconds", 1},   {"step_avg", 1},        {"time", 1}};
-  for (const std::string_view name : {"step", "iteration", "iter"})
-    for (const auto& [word, seconds] : words)
-      if (number_after(text, word))
-        if (auto logged = step_with_time(text, name, word, seconds * unit::s)) {
-          const std::string_view unit = unit_behind(text, word);
-          if (word == "time" && unit != "ms" && unit != "s") continue;  // perhaps of all steps
-          if (seconds == 1 && unit == "ms" && logged->time) logged->time = *logged->time * 1e-3;
-          return logged;
-        }
-  // "| 310.21 ms |" (llm.c)
-  const auto step = integer_after(text, "step");
-  const size_t end = text.find(" ms |"), begin = text.rfind(' ', std::min(end, text.size()) - 1);
-  if (!step || end == text.npos || begin >= end) return std::nullopt;
+/// Whether a number without a unit is taken to be seconds.
+enum class Bare : uint8_t { unknown, seconds };
+
+/// A loop that says in words how long a step takes, in lower case; a step without a time where it
+/// does not.
+std::optional<LoggedStep> read_own(std::string_view text, Bare bare) {
+  static const std::vector<std::string>
+      steps = split(
+          "step,iteration,iter,global_step,global_step/max_steps,current_steps,_step,"
+          "num_updates,iter(train) [",
+          ','),
+      in_ms = split(
+          "ms/step,ms/it,step_time_ms,step time "
+          "(ms),elapsed_time_per_iteration_ms,dt_ms,duration_ms",
+          ','),
+      in_s = split(
+          "timing_s/step,time_per_step,time/step,seconds/step,sec/step,s/step,s/it,s/"
+          "iter,step_time,step time,"
+          "time per step,iter_time,iter time,step_time_s,dt,seconds,step_avg,elapsed_s,"
+          "elapsed,time_sec,time",
+          ','),
+      rates = split("it/s,iter/s,steps/s,steps/sec,steps_per_sec,steps_per_second,ups", ','),
+      of_all_steps = split("train_time,elapsed_time,_runtime", ','),
+      unix_times = split("_timestamp,timestamp,ts,unix_time,wall_time,wall time,time", ',');
+  const auto beside = [&](const std::string& word) {
+    const auto number = number_after(text, word);
+    return number || !contains(word, '/') ? number : number_before(text, word);
+  };
+  std::optional<int64_t> step;
+  for (const std::string& name : steps)
+    if (!step) step = integer_after(text, name);
+  if (!step || *step > 1'000'000'000'000) return std::nullopt;
   LoggedStep logged{.step = *step};
-  logged.time = scaled(leading_number(text.substr(begin + 1, end - begin - 1)), unit::ms);
-  return logged.time ? std::optional(logged) : std::nullopt;
+  for (const std::string& word : of_all_steps)
+    if (const auto past = clock_after(text, word); past && *past < farthest)
+      logged.at = instant_at(*past);
+  constexpr double year_2001 = 1e9;
+  for (const std::string& word : unix_times)
+    if (const auto unix = number_after(text, word); unix && *unix > year_2001 && *unix < 1e13)
+      logged.at = instant_at(*unix * (*unix > 1e3 * year_2001 ? unit::ms : unit::s));
+  if (logged.at) return logged;
+  for (const auto& [words, scale] : {std::pair(&in_ms, unit::ms), {&in_s, unit::s}})
+    for (const std::string& word : *words) {
+      const std::string_view unit = unit_after(text, word);
+      if (word == "time" && unit != "ms" && unit != "s" && bare == Bare::unknown) continue;
+      if (logged.time) continue;
+      logged.time = scaled(beside(word), unit == "ms" ? unit::ms : scale);
+      // A step may be several iterations, of which each tells its time.
+      if (logged.time && word.starts_with("iter"))
+        logged.step = integer_after(text, "iter").value_or(logged.step);
+    }
+  for (const std::string& word : rates)
+    if (const auto rate = beside(word); rate && *rate > 0 && !logged.time)
+      logged.time = 1 / *rate * unit::s;
+  // "| 310.21 ms |" (llm.c)
+  if (!logged.time && contains(text, " ms |"))
+    logged.time = scaled(number_before(text, "ms |"), unit::ms);
+  return logged;
+}
+
+/// "step : 5, loss : 2.3" of a line of JSON or Python, or of a row below titles; empty: it is none.
+std::string fields_of(std::string_view line, const std::vector<std::string>& titles) {
+  line = trimmed(line);
+  std::string text;
+  if (line.starts_with('{') && line.ends_with('}')) text = unquoted(lower_case(line));
+  const std::vector<std::string> cells = titles.empty() ? titles : split(line, ',');
+  for (size_t i = 0; i < titles.size() && cells.size() == titles.size(); ++i)
+    text += fmt::format("{} : {}, ", titles[i], trimmed(cells[i], "\" "));
+  return text;
 }
 
 /// Where the marker stands with a number behind it, at or after `from`.
@@ -296,57 +319,44 @@ size_t find_marker(std::string_view line, std::string_view marker, size_t from) 
   return std::string_view::npos;
 }
 
-constexpr std::string_view tensorboard_header = "Wall time,Step,Value";
-/// A row of a scalar that TensorBoard downloads as CSV: Unix time, step, value.
-std::optional<LoggedStep> read_tensorboard(std::string_view text) {
-  const std::vector<std::string> cells = split(text, ',');
-  if (cells.size() != 3) return std::nullopt;
-  const auto step = whole_number(trimmed(cells[1]));
-  const double time = std::strtod(cells[0].c_str(), nullptr);
-  if (!step || !(time > 0) || !(time < 1e10)) return std::nullopt;
-  return LoggedStep{.step = *step, .at = instant_at(time * unit::s)};
-}
-
-constexpr Dialect tensorboard{"tensorboard", "", tensorboard_header, read_tensorboard};
-
-constexpr std::string_view own_loop = "own loop";
-constexpr Dialect composer{"composer", "[batch=", "throughput/batches_per_sec", read_several_lines};
-constexpr Dialect progress_bar{"progress bar", "", "%|", read_bar};
-constexpr Dialect hugging_face{"hugging face", "", "train_steps_per_second", read_several_lines};
+constexpr Dialect own{"own loop", "", ""}, composer{"composer", "[batch=", ""};
+constexpr Dialect progress_bar{"progress bar", "", "%|"};
+constexpr Dialect hugging_face{"hugging face", "", "train_steps_per_second"};
+constexpr std::string_view per_step = "elapsed time per iteration (ms)",
+                           in_seconds = "elapsed time per iteration (s)",
+                           nanotron = "elapsed_time_per_iteration_ms";
+// clang-format off
 constexpr std::array dialects = {
-    Dialect{"megatron-lm", "iteration ", "elapsed time per iteration (ms)", read_megatron},
-    Dialect{"megatron-lm", "iteration ", "elapsed time per iteration (s)", read_megatron},
-    Dialect{"nanotron", "iteration: ", "elapsed_time_per_iteration_ms", read_nanotron},
-    Dialect{"deepspeed", "steps: ", "iter time (s)", read_deepspeed},
-    Dialect{"deepspeed", "step=", "skipped=", read_deepspeed_rank},
-    Dialect{"deepspeed", "global_step=", "RunningAvgSamplesPerSec", read_deepspeed_rank},
-    Dialect{"nemo", "poch ", "global_step", read_nemo},  // "Epoch 0: ...", "Training epoch 0, ..."
-    Dialect{"torchtitan", "step:", "tps:", read_torchtitan},
-    Dialect{"torchtitan", "step:", "[titan]", read_torchtitan},
-    Dialect{"maxtext", "completed step: ", "seconds:", read_maxtext},
-    Dialect{"mlperf", "", ":::MLLOG", read_mlperf},
-    tensorboard,
-    Dialect{"olmo-core", "step=", ",epoch=", read_torchtitan},
-    hugging_face,
-    composer,
-    Dialect{"lightning", "", "v_num=", read_bar},
+    Dialect{"megatron-lm", "iteration ", per_step, "iteration", per_step, unit::ms, "global batch size"},
+    Dialect{"megatron-lm", "iteration ", in_seconds, "iteration", in_seconds, unit::s, "global batch size"},
+    Dialect{"nanotron", "iteration: ", nanotron, "iteration", nanotron, unit::ms},
+    Dialect{"deepspeed", "steps: ", "iter time (s)", "steps", "iter time (s)", unit::s},
+    Dialect{"deepspeed", "step=", "skipped=", "step"},
+    Dialect{"deepspeed", "global_step=", "RunningAvgSamplesPerSec", "global_step"},
+    // "Epoch 0: ...", "Training epoch 0, ..."
+    Dialect{"nemo", "poch ", "global_step", "global_step", "train_step_timing in s", unit::s, "global_batch_size"},
+    Dialect{"torchtitan", "step:", "tps:", "step"},
+    Dialect{"torchtitan", "step:", "[titan]", "step"},
+    Dialect{"maxtext", "completed step: ", "seconds:", "step", "seconds", unit::s},
+    Dialect{"mlperf", "", ":::MLLOG", "\"step\"", "\"train_step_time\"", unit::s},
+    Dialect{"olmo-core", "step=", ",epoch=", "step"},
+    Dialect{"olmo", "", "olmo.train", "step"},
     progress_bar,
-    // Last: any text may hold such words.
-    Dialect{own_loop, "step", "loss", read_own},
-    Dialect{own_loop, "iter", "loss", read_own},
 };
+// clang-format on
+
+/// Whether a loop's own words may tell a step, in lower case: any text may hold them.
+bool may_be_own_loop(std::string_view text) {
+  const auto has = [&](std::string_view word) { return contains(text, word); };
+  return ((has("loss") || has("step_avg")) && (has("step") || has("iter") || has("num_updates"))) ||
+         has("wall time,step,");  // a scalar of TensorBoard
+}
 
 class LogReader {
  public:
   explicit LogReader(TrainingLog& log) : log_(log) {}
 
   void read(std::string_view line) {
-    if (is_tensorboard_) {
-      if (const auto step = read_tensorboard(line)) keep(*step, tensorboard);
-      return;
-    }
-    is_tensorboard_ = log_.steps.empty() && line.find(tensorboard_header) == 0;
-    if (is_tensorboard_) return;
     if (contains(line, "train_runtime") || contains(line, "train_steps_per_second")) {
       if (const auto end = end_.take(line)) ends_.push_back(*end);
       return;
@@ -359,18 +369,19 @@ class LogReader {
         if (!bar) continue;
         return bars_.take(*std::move(bar));
       }
-      if (dialect.framework == own_loop || dialect.marker.empty()) {
+      if (dialect.marker.empty()) {
         // Of whole lines, and only where the log is not of a tool that is known.
         const bool other = !log_.framework.empty() && log_.framework != dialect.framework;
-        const auto step = other ? std::nullopt : dialect.read(line);
+        auto step = other ? std::nullopt : read_words(line, dialect);
         if (!step) continue;
-        LoggedStep stamped = *step;
-        if (!stamped.at) stamped.at = last_stamp(line);
-        return keep(stamped, dialect);
+        const auto unix_ms = integer_after(line, "\"time_ms\"");
+        const bool is_time = unix_ms && *unix_ms > 0 && *unix_ms < int64_t{1} << 43;
+        step->at = is_time ? std::optional(Instant(*unix_ms * 1'000'000)) : stamp_in(line);
+        return keep(*step, dialect);
       }
       return read_steps(line, dialect);
     }
-    read_preamble(line);
+    if (!read_own_line(line)) read_preamble(line);
   }
 
   void finish() {
@@ -379,6 +390,7 @@ class LogReader {
     std::ranges::stable_sort(log_.steps, [](const auto& a, const auto& b) {
       return std::pair(a.execution, a.step) < std::pair(b.execution, b.step);
     });
+    order_dates();
     take_elapsed_times();
     std::map<int64_t, int64_t> intervals;
     for (size_t i = 1; i < log_.steps.size(); ++i)
@@ -387,8 +399,7 @@ class LogReader {
     const auto usual =
         std::ranges::max_element(intervals, [](auto& a, auto& b) { return a.second < b.second; });
     const int64_t interval = usual == intervals.end() ? 1 : usual->first;
-    const bool says_times =
-        std::ranges::any_of(log_.steps, [](const LoggedStep& s) { return s.time.has_value(); });
+    const bool says_times = this->says_times();
     const LoggedStep* before = nullptr;
     for (LoggedStep& step : log_.steps) {
       const bool first = before == nullptr || before->execution != step.execution;
@@ -405,10 +416,69 @@ class LogReader {
   }
 
  private:
+  bool read_own_line(std::string_view line) {
+    if (!log_.framework.empty() && log_.framework != own.framework) return false;
+    const std::string low = lower_case(line);
+    std::string text = fields_of(low, titles_);
+    const bool is_titled = !text.empty();
+    if (!is_titled && !may_be_own_loop(text = unquoted(low))) return false;
+    const bool is_step = is_titled || contains(low, "data_time");
+    auto step = read_own(text, is_step ? Bare::seconds : Bare::unknown);
+    if (!step && !is_titled && log_.steps.empty() && low.find_first_of("0123456789:=") == low.npos)
+      titles_ = mapped(split(low, ','), [](const std::string& title) {
+        return std::string(trimmed(title, "\" \r"));
+      });
+    if (!step) return false;
+    if (const auto stamp = stamp_in(line)) step->at = stamp;
+    if (!step->time && !step->at) return false;
+    if (const std::string guess = "times without a unit are taken to be seconds";
+        is_titled && step->time && !holds(log_.notes, guess))
+      log_.notes.push_back(guess);
+    // Of loops that count the steps of each epoch.
+    const int64_t epoch = integer_after(text, "epoch").value_or(epoch_);
+    if (std::exchange(epoch_, epoch) < epoch && step->step + past_ < last_.step)
+      past_ = last_.step + (step->step == 0 ? 1 : 0);
+    step->step += past_;
+    keep(*step, own);
+    return true;
+  }
+
+  std::optional<Instant> stamp_in(std::string_view text) {
+    const auto stamp = last_stamp(text);
+    if (!stamp) return std::nullopt;
+    orders_.insert(stamp->order);
+    return stamp->time;
+  }
+
+  /// 05/06/2025: of one day it does not matter which is the month.
+  void order_dates() {
+    std::vector<LoggedStep>& steps = log_.steps;
+    if (log_.framework == "nanotron" || steps.empty() || !steps.front().at || !steps.back().at)
+      return;
+    const auto days = have_day_first(orders_, *steps.front().at, *steps.back().at);
+    if (!days)
+      log_.notes.emplace_back(
+          "dates may have the day or the month first: the month is taken to be");
+    for (LoggedStep& step : steps)
+      if (days.value_or(false) && step.at) step.at = with_day_first(*step.at);
+  }
+
+  bool says_times() const {
+    return std::ranges::any_of(log_.steps, [](const LoggedStep& s) { return s.time.has_value(); });
+  }
+  /// Lines with words of a loop beside those of a tool.
+  void forget() {
+    log_.framework.clear(), log_.steps.clear(), index_.clear();
+    last_ = {.step = -1};
+    back_.reset();
+  }
+
   /// Of programs that have no lines of their steps. Bars tell more than the end of a run.
   void take_bars_or_ends() {
-    if (!log_.framework.empty()) return;
     const std::vector<LoggedStep> steps = bars_.of_training();
+    const bool has_stamps_only = log_.framework == own.framework && !says_times();
+    if (has_stamps_only && steps.size() > log_.steps.size()) forget();
+    if (!log_.framework.empty()) return;
     const bool has_bar = steps.size() > 1 || ends_.empty();
     for (const LoggedStep& step : has_bar ? steps : ends_)
       keep(step, has_bar ? progress_bar : hugging_face);
@@ -420,10 +490,10 @@ class LogReader {
   void take_elapsed_times() {
     constexpr size_t fewest = 8;  // lines between two beginnings
     std::vector<LoggedStep>& steps = log_.steps;
-    if (log_.framework != own_loop || steps.size() < fewest) return;
+    if (log_.framework != own.framework || steps.size() < fewest) return;
     std::vector<Seconds> elapsed;
     Seconds before, past, longest;
-    size_t beginnings = 1;
+    size_t beginnings = 1, growing = 0;
     for (const LoggedStep& step : steps) {
       if (!step.time) return;
       if (*step.time < before) {
@@ -431,11 +501,14 @@ class LogReader {
         past += before;
         ++beginnings;
       }
+      growing += *step.time > before ? 1 : 0;
       before = *step.time;
       longest = std::max(longest, before);
       elapsed.push_back(past + before);
     }
-    if (longest < 2 * *steps.front().time || beginnings * fewest > steps.size()) return;
+    const bool only_grows = beginnings == 1 && steps.size() > 2 * fewest && growing == steps.size();
+    if (!only_grows && (longest < 2 * *steps.front().time || beginnings * fewest > steps.size()))
+      return;
     log_.has_elapsed_times = true;
     for (size_t i = 0; i < steps.size(); ++i) {
       if (!steps[i].at) steps[i].at = instant_at(elapsed[i]);
@@ -453,15 +526,23 @@ class LogReader {
       if (before == nullptr || before->execution != step.execution) first = before = nullptr;
       *step.at = *step.at + shift;
       const Seconds back = before == nullptr ? Seconds() : *before->at - *step.at;
+      const Seconds usual = before == first
+                                ? Seconds()
+                                : (*before->at - *first->at) / as_real(before->step - first->step);
+      const Seconds passed = before == nullptr
+                                 ? Seconds()
+                                 : as_real(step.step - before->step) * step.time.value_or(usual);
+      Seconds moved;
       if (back > most_between_ranks) {
-        const Seconds usual =
-            before == first ? Seconds()
-                            : (*before->at - *first->at) / as_real(before->step - first->step);
-        const Seconds passed = as_real(step.step - before->step) * step.time.value_or(usual);
-        log_.set_back = std::max(log_.set_back, back + passed);
-        shift += back + passed;
-        *step.at = *step.at + back + passed;
+        moved = back + passed;
+        log_.set_back = std::max(log_.set_back, moved);
+      } else if (before != nullptr && is_summer_time(*before->at, *step.at, passed)) {
+        moved = -1 * unit::h;
+        log_.notes.emplace_back(
+            "the clock of the log goes forward by an hour, to summer time: no time passed");
       }
+      shift += moved;
+      *step.at = *step.at + moved;
       if (first == nullptr) first = &step;
       before = &step;
     }
@@ -474,33 +555,39 @@ class LogReader {
       return !step.at || step.at->nanoseconds() % 1'000'000'000 == 0;
     });
     const Seconds least = whole_seconds && !says_times ? 20 * unit::s : Seconds();
-    const LoggedStep *from = nullptr, *first = nullptr;
-    LoggedStep* before = nullptr;
+    const LoggedStep *from = nullptr, *last_from = nullptr;
+    LoggedStep *before = nullptr, *last = nullptr;  // last: that was counted
+    const auto count = [&](const LoggedStep* since, LoggedStep* to) {
+      if (to->time || !(*since->at < *to->at)) return;
+      to->covers = to->step - since->step;
+      to->time = (*to->at - *since->at) / as_real(to->covers);
+      last_from = since, last = to;
+    };
+    // What is left at the end counts with the steps before.
+    const auto end_stretch = [&] {
+      if (from == nullptr || before == last || says_times) return;
+      if (last == from && last != nullptr) last->time.reset(), last->covers = 1, from = last_from;
+      count(from, before);
+    };
     for (LoggedStep& step : log_.steps) {
       if (before != nullptr && before->execution != step.execution) {
-        if (from == first) count_together(from, before);
-        from = before = nullptr;
+        end_stretch();
+        from = before = last = nullptr;
       }
       if (!step.at) continue;
-      if (from == nullptr) first = &step;
       if (from == nullptr || step.time) {
         from = &step;
       } else if (*step.at > *before->at && *step.at - *before->at >= least) {
-        count_together(from, before);
-        count_together(before, &step);
+        count(from, before);
+        count(before, &step);
         from = &step;
       } else if (*step.at > *from->at && *step.at - *from->at >= least) {
-        count_together(from, &step);
+        count(from, &step);
         from = &step;
       }
       before = &step;
     }
-    if (from == first) count_together(from, before);
-  }
-  static void count_together(const LoggedStep* from, LoggedStep* to) {
-    if (from == nullptr || to->time || !(*from->at < *to->at)) return;
-    to->covers = to->step - from->step;
-    to->time = (*to->at - *from->at) / as_real(to->covers);
+    end_stretch();
   }
 
   /// Several ranks may have written on one line: every marker begins its own step.
@@ -512,8 +599,8 @@ class LogReader {
       const std::string_view text =
           line.substr(at, next == std::string_view::npos ? next : next - at);
       if (contains(text, dialect.proof)) {
-        if (auto step = dialect.read(text)) {
-          step->at = last_stamp(line.substr(0, at));
+        if (auto step = read_words(text, dialect)) {
+          step->at = stamp_in(line.substr(0, at));
           if (!step->samples) step->samples = samples_of_rate(line, step->time);
           keep(*step, dialect);
         } else {
@@ -549,6 +636,7 @@ class LogReader {
       if (step.step < 0 || !step.at) return;
       step.time.reset();  // the stamps tell
     }
+    if (log_.framework == own.framework && dialect.framework != own.framework) forget();
     if (log_.framework.empty()) log_.framework = dialect.framework;
     if (back_ && step.step > last_.step) {
       ++log_.unread;  // the training goes on: the number that went back was broken
@@ -571,7 +659,7 @@ class LogReader {
   }
 
   void accept(LoggedStep step) {
-    step.execution = static_cast<int32_t>(log_.restarts);
+    step.execution += static_cast<int32_t>(log_.restarts);
     if (step.step > last_.step) {
       if (last_.step >= 0) interval_ = step.step - last_.step;
       last_ = step;
@@ -607,8 +695,10 @@ class LogReader {
   std::map<std::pair<int32_t, int64_t>, size_t> index_;  // execution, step
   LoggedStep last_{.step = -1};                          // the highest of this execution
   int64_t interval_ = 0;
-  bool is_tensorboard_ = false;
   std::optional<LoggedStep> back_;  // a number that went back
+  std::set<DateOrder> orders_;
+  std::vector<std::string> titles_;  // of a table of steps
+  int64_t epoch_ = 0, past_ = 0;     // past: steps of the epochs before
 };
 
 struct Placed {
@@ -617,7 +707,7 @@ struct Placed {
 };
 
 /// Steps whose length is known, one by one where a line is the mean of several. By the stamps where
-/// the log has them, else one after the other from 0; the earliest begin is 0.
+/// the log has them, else one after the other from 0.
 std::vector<Placed> place(const TrainingLog& log) {
   constexpr size_t most = 5'000'000;
   std::vector<Placed> all;
@@ -640,12 +730,6 @@ std::vector<Placed> place(const TrainingLog& log) {
     for (int64_t n = step.covers; n-- > 0 && all.size() < most;)
       if (const Seconds ago = as_real(n) * *step.time; ago < longest)
         all.push_back({step.step - n, end - ago - *step.time, end - ago});
-  }
-  if (all.empty()) return all;
-  const int64_t first = std::ranges::min_element(all, {}, &Placed::begin)->begin.nanoseconds();
-  for (Placed& placed : all) {
-    placed.begin = Instant(placed.begin.nanoseconds() - first);
-    placed.end = Instant(placed.end.nanoseconds() - first);
   }
   return all;
 }
@@ -688,23 +772,22 @@ std::string use_of_training_log(const std::string& file) {
 bool looks_like_training_log(std::string_view head) {
   if (contains(head, '\0')) return false;
   const auto has = [&](std::string_view word) { return contains(head, word); };
-  // JSON of whatever kind is none, though words of a loop may stand in it.
-  const size_t first = head.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && (head[first] == '{' || head[first] == '[')) {
-    const size_t second = head.find_first_not_of(" \t\r\n", first + 1);
-    // A line that goes on behind its first list is none: ["N/A"] iteration 3/ 100 | ...
-    const size_t end = head.find_first_of("]\n", first);
-    const size_t behind = head.find_first_not_of(' ', std::min(end, head.size() - 1) + 1);
-    const bool goes_on = head[first] == '[' && behind != std::string_view::npos &&
-                         head[end] == ']' && (is_letter(head[behind]) || head[behind] == '[');
-    if (second != std::string_view::npos && (head[second] == '"' || head[second] == '{') &&
-        !goes_on)
-      return has("train_steps_per_second");
+  // JSON is none, though words of a loop may stand in it, unless each line is a step.
+  const std::string_view start = trimmed(head), line = start.substr(0, start.find('\n'));
+  const std::string_view inner = trimmed(start.substr(std::min<size_t>(1, start.size())));
+  if ((start.starts_with('{') && (inner.starts_with('"') || inner.starts_with('{'))) ||
+      (start.starts_with('[') && inner.starts_with('{'))) {
+    const auto step = read_own(fields_of(lower_case(line), {}), Bare::seconds);
+    const bool has_time = step && (step->time || step->at || last_stamp(line));
+    return has(hugging_face.proof) || (has_time && has("\n{"));
   }
   const bool has_step = std::ranges::any_of(
       dialects, [&](const Dialect& dialect) { return has(dialect.proof) && has(dialect.marker); });
-  return has_step || has("megatron") || has("[NeMo ") || has("[titan]") || has("DeepSpeed") ||
-         has("{'loss':");
+  constexpr std::string_view others[] = {hugging_face.proof, "throughput/batches_per_sec",
+                                         "megatron",         "[NeMo ",
+                                         "[titan]",          "DeepSpeed",
+                                         "{'loss':"};
+  return has_step || may_be_own_loop(lower_case(head)) || std::ranges::any_of(others, has);
 }
 
 namespace {
@@ -766,6 +849,8 @@ Result<Trace> read_training_log(Input& input, const ReadOptions& options) {
   if (log.set_back > Seconds())
     builder.note(
         fmt::format("the clock of the log was set back by {:.0f} s", log.set_back / unit::s));
+  for (const std::string& note : log.notes)
+    builder.note(note);
   if (log.unread > 0)
     builder.note(fmt::format(
         "{} lines of steps tell no plausible number or time: they are left out, or timed by their "

@@ -40,6 +40,7 @@ struct TrainingLog {
   int64_t bars = 0;      // progress bars that may be the training's
   int64_t repeated = 0;  // step lines about a step that was known: other ranks, progress bars
   bool has_elapsed_times = false;  // taken for stamps
+  std::vector<std::string> notes;  // of its clock and dates
   bool truncated = false;
 };
 
