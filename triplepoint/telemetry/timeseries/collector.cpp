@@ -59,17 +59,6 @@ std::string seconds_text(double seconds) {
   return significant(seconds) + " s";
 }
 
-/// "11/01/2026 10:00:07": whether day or month comes first is a guess, so it is none.
-std::string_view unknown_time(std::string_view cell) {
-  const std::size_t first = cell.find_first_of("/.-"), year = cell.find_last_of("/.-");
-  const bool year_is_last = first != cell.npos && first <= 2 && year > first &&
-                            cell.find_first_not_of("0123456789", year + 1) >= year + 5;
-  return year_is_last ? "have a date whose day and month cannot be told apart; write it as "
-                        "2026-11-30 10:00:00"
-                      : "have a time that is not known; write it as 2026-11-30 10:00:00, or in "
-                        "seconds";
-}
-
 }  // namespace
 
 void Collector::begin_file(std::optional<int32_t> gpu) {
@@ -102,11 +91,14 @@ std::optional<int64_t> Collector::time_of(std::span<const Column> columns, Cells
     if (columns[i].is != Is::time) continue;
     const auto moment = moment_in(with_date.empty() ? cells[i] : with_date.append(bare(cells[i])));
     if (!moment) {
-      leave_out(bare(cells[i]), unknown_time(bare(cells[i])));
+      leave_out(bare(cells[i]),
+                "have a time that is not known; write it as 2026-11-30 10:00:00, or in seconds");
       return std::nullopt;
     }
     ++(moment->is_relative ? relative_rows_ : dated_rows_);
     has_no_zone_ |= moment->has_no_zone;
+    if (orders_.insert(moment->order).second)
+      example_date_ = with_date + std::string(bare(cells[i]));
     has_whole_seconds_ &=
         moment->ns % second_ns == 0 && cells[i].find_first_of(".,") == cells[i].npos;
     return moment->ns;
@@ -314,6 +306,7 @@ void Collector::straighten(Track& track, const std::string& whose) {
   for (std::size_t i = 1; i < ns.size(); ++i)
     (ns[i] < ns[i - 1] ? backwards : steps).push_back(ns[i] - ns[i - 1]);
   const int64_t usual = steps.empty() ? 0 : upper_median(steps);
+  usual_ = std::max(usual_, usual);
   const bool in_parts = !backwards.empty() && backwards.size() * 20 <= ns.size();
   const std::size_t again = in_parts ? rows_of_covered_times(ns, usual) : 0;
   if (in_parts && again == 0 && !has_any_order_ && backwards.size() <= 3) {
@@ -327,6 +320,14 @@ void Collector::straighten(Track& track, const std::string& whose) {
       ns[i] += shift;
     }
   }
+  int64_t summer = 0;
+  for (std::size_t i = 1; i < ns.size() && has_no_zone_ && backwards.empty(); ++i) {
+    if (trace::is_summer_time(Instant(ns[i - 1] + summer), Instant(ns[i]),
+                              as_real(usual) * unit::ns))
+      summer += 3600 * second_ns;
+    ns[i] -= summer;
+  }
+  has_summer_time_ |= summer > 0;
   std::vector<std::size_t> order(ns.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return ns[i]; });
@@ -359,16 +360,31 @@ void Collector::straighten(Track& track, const std::string& whose) {
                     "name the node in a column titled host, or give one table at a time",
                     whose, track.column.signal));
   ns = std::move(sorted.ns);
-  // Samplers that write changes only have rows at any distance; others have none in a gap.
-  bool repeats = false;
-  for (std::size_t i = 1; i < track.values.size(); ++i)
-    repeats |= sorted.values.size() > i && sorted.values[i] == sorted.values[i - 1];
-  for (std::size_t i = 1; i < ns.size() && repeats && !counts; ++i) {
-    const int64_t gap = ns[i] - ns[i - 1];
-    if (gap > std::max(20 * usual, 5 * second_ns) && as_real(gap) * 1e-9 > gap_s_)
-      gap_s_ = as_real(gap) * 1e-9, gap_at_s_ = as_real(ns[i - 1] - ns.front()) * 1e-9;
-  }
+  for (std::size_t i = 1; i < sorted.values.size() && !counts; ++i)
+    writes_all_ |= sorted.values[i] == sorted.values[i - 1];
   track.values = std::move(sorted.values);
+}
+
+/// Stretches in which no series has a reading. Samplers that write changes only have rows at any
+/// distance, and a counter of energy counts on meanwhile: neither has any.
+void Collector::find_gaps(int64_t begin) {
+  std::vector<int64_t> all;
+  bool counts_energy = false;
+  for_each_track([&](const Owner&, const Track& track) {
+    all.insert(all.end(), track.ns.begin(), track.ns.end());
+    counts_energy |= track.column.signal == "energy_j";
+  });
+  if (counts_energy || !writes_all_) return;
+  std::ranges::sort(all);
+  int64_t sum = 0;
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (const int64_t gap = all[i] - all[i - 1]; gap > std::max(20 * usual_, 5 * second_ns))
+      gaps_[all[i - 1] - begin] = sum += gap - usual_;
+}
+
+int64_t Collector::without_gaps(int64_t ns) const {
+  const auto next = gaps_.lower_bound(ns);
+  return next == gaps_.begin() ? ns : ns - std::prev(next)->second;
 }
 
 /// Seconds by row. Rows without times come in rounds, each GPU in its place: one of another GPU
@@ -542,19 +558,21 @@ void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) {
       left_out_, example_);
   say(no_gpu_ > 0, fmt::runtime("{} rows name no single GPU (\"{}\") and are left out"), no_gpu_,
       example_gpu_);
-  const bool has_several =
-      std::ranges::any_of(order, [](const Owner* gpu) { return gpu->rows > 1; });
-  say(lacks_times_ && has_several,
+  say(lacks_times_ && rows_ > std::ssize(order),
       fmt::runtime("the rows have no times: each GPU's are taken to be 1 s apart"));
   say(has_no_zone_, fmt::runtime("times without a zone are taken as UTC"));
+  say(has_summer_time_,
+      fmt::runtime("the clock goes forward by an hour, to summer time: no time passed"));
   say(back_s_ > 0,
       fmt::runtime("the clock goes back by {} (an hour that comes twice, or a clock that was set): "
                    "what follows is taken to go on from there"),
       seconds_text(back_s_));
-  say(gap_s_ > 0,
-      fmt::runtime("no readings for {}, from {} on: what happened then is unknown, and the "
-                   "reading before stands for it"),
-      seconds_text(gap_s_), seconds_text(gap_at_s_));
+  if (!gaps_.empty())
+    notes.push_back(fmt::format(
+        "no readings for {} in all, {} times, first from {} on: what happened then is unknown, and "
+        "is in no energy, mean or duration",
+        seconds_text(as_real(gaps_.rbegin()->second) * 1e-9), gaps_.size(),
+        seconds_text(as_real(gaps_.begin()->first) * 1e-9)));
   say(restarts_ > 0,
       fmt::runtime("counters began again {} times: what they counted between the two readings is "
                    "not known, and counts as nothing"),
@@ -594,6 +612,24 @@ void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) {
   say(told > most_told, fmt::runtime("{} more signals of GPUs lack readings"), told - most_told);
 }
 
+/// 05/06/2025 is what other rows' dates are, else what makes the table shorter.
+void Collector::order_dates() {
+  std::vector<std::vector<int64_t>*> all;
+  for_each_track([&](const Owner&, Track& track) {
+    if (!track.ns.empty()) all.push_back(&track.ns);
+  });
+  if (all.empty()) return;
+  const auto days =
+      trace::have_day_first(orders_, Instant(all.front()->front()), Instant(all.front()->back()));
+  if (!days)
+    return refuse(fmt::format(
+        "its dates, such as \"{}\", may have the day or the month first; write them as 2026-11-30",
+        example_date_));
+  for (std::vector<int64_t>* const track : all)
+    for (int64_t& ns : *track)
+      if (*days) ns = trace::with_day_first(Instant(ns)).nanoseconds();
+}
+
 /// What moment_in takes for a time since 1970 is one from 2001 on.
 void Collector::leave_out_other_times(Track& track, bool is_relative) {
   constexpr int64_t year_2001_ns = 1'000'000'000 * second_ns;
@@ -609,6 +645,7 @@ void Collector::leave_out_other_times(Track& track, bool is_relative) {
 
 Result<run::Run> Collector::finish(const Path& source, std::string producer) {
   judge_samples();
+  order_dates();
   run::Run run;
   const Path path = by_own_name(source);
   run.manifest.name = (is_folder(source) ? path.filename() : path.stem()).string();
@@ -634,30 +671,26 @@ Result<run::Run> Collector::finish(const Path& source, std::string producer) {
   const bool is_relative = relative_rows_ + untimed_rows_ > dated_rows_;
   lacks_times_ = untimed_rows_ > relative_rows_ + dated_rows_;
   if (relative_rows_ + untimed_rows_ > 0 && dated_rows_ > 0) {
-    for (auto* const all : {&gpus_, &nodes_})
-      for (auto& [key, owner] : *all)
-        for (auto& [signal, track] : owner.tracks)
-          leave_out_other_times(track, is_relative);
+    for_each_track([&](const Owner&, Track& track) { leave_out_other_times(track, is_relative); });
     note(
         fmt::format("{} rows have no time, or one of another kind than the others' (since the "
                     "beginning or since 1970), and are left out",
                     std::min(relative_rows_ + untimed_rows_, dated_rows_)));
   }
   int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
-  for (auto* const all : {&gpus_, &nodes_})
-    for (auto& [key, owner] : *all)
-      for (auto& [signal, track] : owner.tracks) {
-        // Where most are impossible, the unit is another one, and what is left is by chance.
-        if (track.implausible > static_cast<int64_t>(track.ns.size())) {
-          track.implausible += static_cast<int64_t>(track.ns.size());
-          track.ns.clear(), track.values.clear();
-        }
-        straighten(track, whose(owner));
-        if (track.ns.empty()) continue;
-        begin = std::min(begin, track.ns.front());
-        end = std::max(end, track.ns.back());
-      }
+  for_each_track([&](const Owner& owner, Track& track) {
+    // Where most are impossible, the unit is another one, and what is left is by chance.
+    if (track.implausible > static_cast<int64_t>(track.ns.size())) {
+      track.implausible += static_cast<int64_t>(track.ns.size());
+      track.ns.clear(), track.values.clear();
+    }
+    straighten(track, whose(owner));
+    if (track.ns.empty()) return;
+    begin = std::min(begin, track.ns.front());
+    end = std::max(end, track.ns.back());
+  });
   if (refusal_) return error("{}: {}", source.string(), *refusal_);
+  if (begin < end) find_gaps(begin);
   add_notes(run, order);
   count_on_packages(run, order);
   if (end < begin) return run;
@@ -674,10 +707,13 @@ Result<run::Run> Collector::finish(const Path& source, std::string producer) {
   const run::SeriesLoader load = [&](const run::Series& wanted) {
     const run::Series* const found =
         run::find_series(run, wanted.signal, wanted.device, wanted.of_node);
-    return found == nullptr ? wanted : *found;
+    run::Series series = found == nullptr ? wanted : *found;
+    for (Instant& time : series.times)
+      time = Instant(without_gaps(time.nanoseconds()));
+    return series;
   };
-  head = close_recording(std::move(head), Instant(end - begin), {.warmup = 0, .steps = {}}, load,
-                         summary);
+  head = close_recording(std::move(head), Instant(without_gaps(end - begin)),
+                         {.warmup = 0, .steps = {}}, load, summary);
   head.series = std::move(run.series);
   for (const char* const of_recorders :
        {"sampler_share_of_a_core", "sampler_lost_ticks", "measured_steps", "warmup_steps"})

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,9 +76,18 @@ class Collector {
   void time_untimed_rows();
   void refuse(std::string why) { refusal_ = refusal_.value_or(std::move(why)); }
   void judge_samples();
+  void for_each_track(auto&& visit) {
+    for (auto* const owners : {&gpus_, &nodes_})
+      for (auto& [key, owner] : *owners)
+        for (auto& [signal, track] : owner.tracks)
+          visit(owner, track);
+  }
+  void order_dates();
   std::size_t rows_of_covered_times(const std::vector<int64_t>& ns, int64_t usual) const;
   bool is_hour_back(int64_t back, int64_t usual) const;
   void straighten(Track&, const std::string& whose);
+  void find_gaps(int64_t begin);
+  int64_t without_gaps(int64_t ns) const;
   static std::string whose(const Owner&);
   void number_gpus(run::Run&, std::vector<Owner*>&) const;
   static void count_on_packages(run::Run&, const std::vector<Owner*>&);
@@ -108,7 +118,13 @@ class Collector {
     std::string example;
   };
   std::map<std::string, Loss, std::less<>> losses_;  // of this file, by cause
-  double back_s_ = 0, gap_s_ = 0, gap_at_s_ = 0;
+  double back_s_ = 0;
+  std::map<int64_t, int64_t> gaps_;  // by their begin, since the first reading: ns up to their end
+  int64_t usual_ = 0;                // ns between readings of one GPU
+  bool writes_all_ = false;          // not only changes
+  bool has_summer_time_ = false;
+  std::set<trace::DateOrder> orders_;
+  std::string example_date_;
   std::vector<std::string> notes_;
 };
 

@@ -15,7 +15,6 @@
 #include "triplepoint/telemetry/exporter/exposition.h"
 #include "triplepoint/telemetry/live/snapshot.h"
 #include "triplepoint/telemetry/timeseries/text_table.h"
-#include "triplepoint/trace/logs/lines.h"
 
 namespace triplepoint::telemetry {
 namespace {
@@ -29,37 +28,20 @@ struct Unit {
   char of;                 // what it measures: the letter of its basic unit
   double scale;            // in the unit of signals
 };
-constexpr std::array units = {Unit{"w,watts,watt", 'W', 1},
-                              Unit{"mw", 'W', 1e-3},
-                              Unit{"MW", 'W', 1e6},
-                              Unit{"uw", 'W', 1e-6},
-                              Unit{"kw", 'W', 1e3},
-                              Unit{"c,\u00b0c,celsius,celsius degree,degrees c", 'C', 1},
-                              Unit{"mhz", 'H', 1},
-                              Unit{"ghz", 'H', 1e3},
-                              Unit{"hz,hertz", 'H', 1e-6},
-                              Unit{"%,percent,pct", '%', 0.01},
-                              Unit{"ratio", '%', 1},
-                              Unit{"b,bytes", 'B', 1},
-                              Unit{"kib", 'B', 1024},
-                              Unit{"mib", 'B', 1048576},
-                              Unit{"gib", 'B', 1073741824},
-                              Unit{"kb", 'B', 1e3},
-                              Unit{"mb", 'B', 1e6},
-                              Unit{"gb", 'B', 1e9},
-                              Unit{"j,joules", 'J', 1},
-                              Unit{"mj", 'J', 1e-3},
-                              Unit{"MJ", 'J', 1e6},
-                              Unit{"uj", 'J', 1e-6},
-                              Unit{"kj", 'J', 1e3},
-                              Unit{"wh", 'J', 3600},
-                              Unit{"kwh", 'J', 3.6e6},
-                              Unit{"f,\u00b0f,fahrenheit", 'F', 1},
-                              Unit{"v", 'V', 1},
-                              Unit{"mv", 'V', 1e-3},
-                              Unit{"s", 's', 1},
-                              Unit{"ms", 's', 1e-3},
-                              Unit{"rpm", 'R', 1}};
+// clang-format off
+constexpr std::array units = {
+    Unit{"w,watts,watt", 'W', 1}, Unit{"mw", 'W', 1e-3}, Unit{"MW", 'W', 1e6},
+    Unit{"uw", 'W', 1e-6}, Unit{"kw", 'W', 1e3},
+    Unit{"c,\u00b0c,celsius,celsius degree,degrees c", 'C', 1}, Unit{"mhz", 'H', 1},
+    Unit{"ghz", 'H', 1e3}, Unit{"hz,hertz", 'H', 1e-6}, Unit{"%,percent,pct", '%', 0.01},
+    Unit{"ratio", '%', 1}, Unit{"b,bytes", 'B', 1}, Unit{"kib", 'B', 1024},
+    Unit{"mib", 'B', 1048576}, Unit{"gib", 'B', 1073741824}, Unit{"kb", 'B', 1e3},
+    Unit{"mb", 'B', 1e6}, Unit{"gb", 'B', 1e9}, Unit{"j,joules", 'J', 1}, Unit{"mj", 'J', 1e-3},
+    Unit{"MJ", 'J', 1e6}, Unit{"uj", 'J', 1e-6}, Unit{"kj", 'J', 1e3}, Unit{"wh", 'J', 3600},
+    Unit{"kwh", 'J', 3.6e6}, Unit{"f,\u00b0f,fahrenheit", 'F', 1}, Unit{"v", 'V', 1},
+    Unit{"mv", 'V', 1e-3}, Unit{"s", 's', 1}, Unit{"ms", 's', 1e-3}, Unit{"rpm", 'R', 1},
+};
+// clang-format on
 
 bool lists(std::string_view words, std::string_view word) {
   for (std::size_t at = words.find(word); at != words.npos; at = words.find(word, at + 1)) {
@@ -114,9 +96,11 @@ constexpr std::array known = {
           "mtemp mmtmp mem_t temperature_mem mem memory gpu_memory_temperature gpu_#_memory_temp "
           "gpu_#_memory_temperature",
           "memory_c"},
-    Known{"power_draw_instant power_instant power pwr gpu_power gpu_power_draw power_usage "
-          "power_draw_watts gpu_#_powerwatts gpu_#_power gpu#_power power# powinst",
-          "power_instant_w"},
+    Known{
+        "power_draw_instant power_instant power pwr gpu_power gpu_power_draw power_usage "
+        "power_draw_watts gpu_#_powerwatts gpu_#_power gpu#_power power# powinst gpu#_power_usage "
+        "gpu_#_power_usage board_power_draw",
+        "power_instant_w"},
     Known{"power_draw power_draw_average power_average", "power_average_w", 1,
           ReadingKind::average},
     Known{"socket_power current_socket_power current_socket_graphics_package_power "
@@ -159,8 +143,8 @@ constexpr std::array known = {
     Known{"drama", "memory_active", 1, ReadingKind::average},
     Known{"gract", "graphics_active", 1, ReadingKind::average},
     Known{"throttled throttled_share", "throttled_share"},
-    Known{"node_power system_power pwr_consumption", "node_power_w", 1, ReadingKind::instant,
-          Scope::node, true},
+    Known{"node_power system_power pwr_consumption instantaneous_power_reading", "node_power_w", 1,
+          ReadingKind::instant, Scope::node, true},
     Known{"inlet inlet_temperature inlet_temp", "inlet_c", 1, ReadingKind::instant, Scope::node,
           true},
     Known{"cpu_power cpu_powerwatts", "cpu_power_w", 1, ReadingKind::instant, Scope::package, true},
@@ -299,7 +283,7 @@ Column reason_of(std::string_view title) {
 std::optional<Moment> calendar_moment(std::string_view text) {
   const auto stamp = trace::stamp_of(text);
   if (!stamp) return std::nullopt;
-  Moment moment{.ns = stamp->time.nanoseconds()};
+  Moment moment{.ns = stamp->time.nanoseconds(), .order = stamp->order};
   const std::string_view zone = trimmed(text.substr(stamp->size));
   if (zone.starts_with('+') || zone.starts_with('-')) {
     const std::string_view hours = zone.substr(1, 2), minutes = zone.substr(zone.size() - 2);
@@ -438,15 +422,11 @@ std::optional<Moment> moment_in(std::string_view cell) {
   for (const double scale : scales)
     if (unit = scale; value * scale < 9e18 && value * scale >= 1e18) break;
   if (value * unit >= 4e18) return std::nullopt;
-  // A double of seconds is good to a quarter of a microsecond; the digits are exact.
-  const std::size_t point = std::min(cell.find('.'), cell.size());
-  const auto whole = whole_number(cell.substr(0, point));
-  if (!whole) return Moment{std::llround(value * unit), false, false};
-  int64_t ns = *whole * static_cast<int64_t>(unit);
-  double part = unit / 10;
-  for (std::size_t i = point + 1; i < cell.size() && part >= 1; ++i, part /= 10)
-    ns += (is_digit(cell[i]) ? cell[i] - '0' : 0) * static_cast<int64_t>(part);
-  return Moment{ns, false, false};
+  const auto scale = static_cast<int64_t>(unit);
+  if (const auto count = whole_number(cell)) return Moment{*count * scale, false, false};
+  const double whole = std::floor(value);
+  const int64_t part = std::llround((value - whole) * unit);
+  return Moment{static_cast<int64_t>(whole) * scale + part, false, false};
 }
 
 }  // namespace triplepoint::telemetry

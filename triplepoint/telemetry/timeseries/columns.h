@@ -8,6 +8,8 @@
 
 #include "triplepoint/run/run.h"
 
+#include "triplepoint/trace/logs/lines.h"
+
 namespace triplepoint::telemetry {
 
 /// What a column, a key or a metric of another sampler's file is.
@@ -42,6 +44,7 @@ std::string other_unit(std::string_view cell, const Column&);
 struct Moment {
   int64_t ns = 0;                                 // since 1970, or since the beginning
   bool is_relative = false, has_no_zone = false;  // no zone: taken as UTC
+  trace::DateOrder order = trace::DateOrder::year;
 };
 /// Seconds, milli-, micro- or nanoseconds since 1970 by their size (smaller numbers: seconds since
 /// the beginning), or date and time with or without a zone.

@@ -358,21 +358,12 @@ class FileReader {
 
   /// NaN and Infinity, which JSON lacks, are null.
   static std::string without_python_numbers(std::string_view text) {
-    std::string all;
-    bool quoted = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '\\' && quoted && i + 1 < text.size()) all += text[i++];
-      if (text[i] == '"') quoted = !quoted;
-      std::size_t length = 0;
-      for (const std::string_view word : {"-Infinity", "Infinity", "NaN", "nan"})
-        if (!quoted && length == 0 && text.substr(i).starts_with(word)) length = word.size();
-      if (length == 0) {
-        all += text[i];
-        continue;
-      }
-      all += "null";
-      i += length - 1;
-    }
+    std::string all(text);
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN", "nan"})
+      for (std::size_t at = 0; (at = all.find(word, at)) != all.npos; ++at)
+        if (const std::size_t before = all.find_last_not_of(' ', at - 1);
+            at > 0 && before != all.npos && contains(":,[", all[before]))
+          all.replace(at, word.size(), "null");
     return all;
   }
 

@@ -450,7 +450,9 @@ TEST_CASE(
   CHECK(says(set, "the clock goes back"));
   CHECK(*set.numbers.recording_energy_j == doctest::Approx(400.0 * 599).epsilon(0.01));
   const run::Run gap = read(rows([](int i) { return i > 100 && i < 400 ? 0 : 1.7e9 + i; }));
-  CHECK(says(gap, "no readings for 300 s, from 100 s on"));
+  CHECK(says(gap, "no readings for 299 s in all, 1 times, first from 100 s on"));
+  CHECK(*gap.numbers.recording_s == doctest::Approx(300));
+  CHECK(*gap.numbers.recording_energy_j == doctest::Approx(400.0 * 300).epsilon(0.01));
   const run::Run shuffled = read(rows([](int i) { return 1.7e9 + i * 7 % 600; }));
   CHECK_FALSE(says(shuffled, "goes back"));
   CHECK(run::find_series(shuffled, "power_instant_w", 0)->times.size() == 600);
@@ -466,6 +468,29 @@ TEST_CASE(
   CHECK(run::find_series(hour, "power_instant_w", 0)->times.size() == 5400);
   CHECK(*hour.numbers.recording_energy_j == doctest::Approx(400.0 * 5399).epsilon(0.01));
   CHECK(says(hour, "an hour that comes twice"));
+  // And its beginning: an hour that does not come.
+  std::string jump = "Time,Power\n";
+  for (int i = 0; i < 600; ++i)
+    jump += fmt::format("2025-03-30 {:02}:{:02}:{:02}.000000000,400000\n", i < 300 ? 1 : 3,
+                        i < 300 ? 55 + i / 60 : (i - 300) / 60, i % 60);
+  const run::Run summer = read(jump, "gpu3.power.csv");
+  CHECK(*summer.numbers.recording_energy_j == doctest::Approx(400.0 * 599).epsilon(0.01));
+  CHECK(says(summer, "to summer time"));
+}
+
+TEST_CASE("dates with the day or the month first are what other rows' are, or refused") {
+  const auto table = [](const char* first, const char* second) {
+    return fmt::format("timestamp,index,power.draw [W]\n{},0,600\n{},0,610\n", first, second);
+  };
+  for (const auto& [first, second] : {std::pair("9/18/2025 11:59:59 AM", "9/18/2025 12:00:00 PM"),
+                                      {"18.09.2025 11:59:59", "18.09.2025 12:00:00"},
+                                      {"09/12/2025 23:59:59", "09/13/2025 00:00:00"},
+                                      {"12/09/2025 23:59:59", "13/09/2025 00:00:00"},
+                                      {"05/06/2025 23:59:59", "05/07/2025 00:00:00"}}) {
+    CHECK(*read(table(first, second)).numbers.recording_s == doctest::Approx(1));
+  }
+  CHECK(contains(refusal(table("05/06/2025 10:00:00", "05/06/2025 10:00:01")), "day or the month"));
+  CHECK(contains(refusal(table("13/06/2025 10:00:00", "06/13/2025 10:00:01")), "day or the month"));
 }
 
 TEST_CASE("watts that no board takes are no watts, and the unit that they may be in is told") {
@@ -480,8 +505,7 @@ TEST_CASE("watts that no board takes are no watts, and the unit that they may be
 TEST_CASE("a table of which no row is read is refused with the cause and an example") {
   const std::string titles = "timestamp, index, power.draw [W]\n";
   for (const auto& [row, part] :
-       {std::pair("11/01/2026 10:00:07, 0, 600 W\n",
-                  "3 have a date whose day and month cannot be told apart"),
+       {std::pair("11/01/2026 10:00:07, 0, 600 W\n", "may have the day or the month first"),
         {"noon, 0, 600 W\n", "3 have a time that is not known"},
         {"2026/11/01 10:00:07, 0, 600,95 W\n", "if commas are decimal, separate the cells"}}) {
     const std::string said = refusal(titles + row + row + row);
@@ -493,7 +517,8 @@ TEST_CASE("a table of which no row is read is refused with the cause and an exam
 TEST_CASE("module power is no GPU's, and counters begin at their first value") {
   const run::Run run = read(
       "timestamp,index,module.power.draw.instant [W],total_energy_consumption [mJ]\n"
-      "1788852000,0,2300.00 W,5000000\n1788852001,0,2300.00 W,5700000\n1788852002,0,2300.00 W,10\n"
+      "1788852000,0,2300.00 W,5000000\n1788852001,0,2300.00 W,5700000\n1788852002,0,2300.00 "
+      "W,10\n"
       "1788852003,0,2300.00 W,700010\n");
   CHECK(values_of(run, "module_power_w", 0).size() == 4);
   CHECK(run::find_series(run, "power_instant_w", 0) == nullptr);
@@ -599,7 +624,8 @@ TEST_CASE("amd-smi's monitor: units stand apart, and its memory's share is no te
       "1740823200  0  0  600 W  750 W  61 °C  N/A  2100 MHz  99 %  40 %  10.1/192.0 GB\n"
       "1740823201  0  0  610 W  750 W  62 °C  52 °C  2100 MHz  99 %  41 %  10.1/192.0 GB\n");
   const run::Run csv = read(
-      "timestamp,gpu,xcp,power_usage,power_cap,hotspot_temperature,memory_temperature,gfx_clk,gfx,"
+      "timestamp,gpu,xcp,power_usage,power_cap,hotspot_temperature,memory_temperature,gfx_clk,"
+      "gfx,"
       "mem\n1740823200,0,0,600,750,61,N/A,2100,99,40\n1740823201,0,0,610,750,62,52,2100,99,41\n");
   for (const run::Run* run : {&table, &csv}) {
     CHECK(values_of(*run, "power_instant_w", 0) == Values{600, 610});
