@@ -17,6 +17,7 @@
 #include "triplepoint/report/findings/study_document.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/store/store.h"
+#include "triplepoint/telemetry/recorder/closing.h"
 #include "triplepoint/telemetry/timeseries/reader.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/logs/training_log.h"
@@ -46,27 +47,18 @@ void take_steps_from_log(run::Run& run) {
       "a training's log tells the time of each step, not what ran in it");
 }
 
-enum class Log { alone, beside_recording };
-
 Result<run::Run> read_run(const std::vector<std::string>& files,
-                          const trace_report::TraceOptions& options, Log log) {
+                          const trace_report::TraceOptions& options) {
   const bool as_it_is = !options.ranks && !options.step && !options.rules;
   if (files.size() == 1 && trace_report::is_run_file(files[0]) && as_it_is)
     return run::load(files[0]);
   if (files.size() == 1 && as_it_is && telemetry::looks_like_time_series(files[0]))
     return telemetry::read_time_series(files[0]);
-  for (const std::string& file : files)
-    if (files.size() > 1 && telemetry::looks_like_time_series(file))
-      return error(
-          "{}: readings of another sampler are not joined with traces or logs (their clocks may "
-          "differ); give it alone to triplepoint report, which says which GPU is slow, or record "
-          "the training with triplepoint record",
-          file);
   auto read = trace_report::read_trace_input(files, options, trace::HostSpans::ops);
   if (const auto why = read ? std::nullopt : telemetry::why_no_time_series(files[0]))
     return error(*why);
   trace_report::TraceInput input = TPT_TRY(std::move(read));
-  if (input.format == "training_log" && log == Log::alone) take_steps_from_log(input.run);
+  if (input.format == "training_log") take_steps_from_log(input.run);
   run::Manifest& manifest = input.run.manifest;
   if (manifest.producer.empty()) manifest.producer = "triplepoint, from " + input.format;
   std::move(input.remarks.begin(), input.remarks.end(), std::back_inserter(manifest.notes));
@@ -80,24 +72,73 @@ void shift(run::Timeline& timeline, int64_t by) {
   }
 }
 
-/// Where the traces' time 0 lies on the recording's clock: by the wall clocks of both, or, where
-/// one has none, with the first span at the begin of the recording's step.
-int64_t offset_of(const run::Run& recording, const run::Run& traced, std::string& said) {
-  const run::Extent spans = run::extent(traced.timeline).value_or(run::Extent{});
-  const bool has_steps = !recording.steps.empty();
-  const Instant begin = has_steps ? recording.steps.front().begin : Instant();
-  const auto &here = traced.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
+run::Extent extent_of_readings(const run::Run& run) {
+  run::Extent all;  // time 0 is that of the first
+  for (const run::Series& series : run.series)
+    if (!series.times.empty()) all.end = std::max(all.end, series.times.back());
+  return all;
+}
+
+/// Where the time 0 of traces or a log lies on the recording's clock: by the wall clocks of both,
+/// or, where one has none, with the first span at the begin of the recording's step. Stamps of logs
+/// and tables may be of another zone: then there has to be one half hour by which all of it lies
+/// within the recording.
+Result<int64_t> offset_of(const run::Run& recording, const run::Run& other, std::string& said) {
+  constexpr int64_t half_hour = int64_t{1800} * 1'000'000'000, most = 28;
+  const run::Extent within = extent_of_readings(recording);
+  run::Extent of = run::extent(other.timeline).value_or(run::Extent{});
+  if (!other.steps.empty()) of = {other.steps.front().begin, other.steps.back().end};
+  const auto &here = other.manifest.epoch_unix_ns, &there = recording.manifest.epoch_unix_ns;
   if (!here || !there) {
     said = "the traces have no wall clock: their first span is laid at the begin of the step";
-    return begin.nanoseconds() - spans.begin.nanoseconds();
+    const Instant begin = recording.steps.empty() ? Instant() : recording.steps.front().begin;
+    return begin.nanoseconds() - of.begin.nanoseconds();
   }
+  const auto shared = [&](int64_t by) {
+    return std::min(within.end, Instant(of.end.nanoseconds() + by)) -
+           std::max(within.begin, Instant(of.begin.nanoseconds() + by));
+  };
   const int64_t by = *here - *there;
-  const bool meet = has_steps &&
-                    spans.begin.nanoseconds() + by < recording.steps.back().end.nanoseconds() &&
-                    begin.nanoseconds() < spans.end.nanoseconds() + by;
-  if (has_steps && !meet)
-    said = "the traces are of another time than the recorded steps (are both of one job?)";
-  return by;
+  const bool is_recorded = recording.manifest.origin == run::Origin::measured;
+  if (is_recorded && !other.timeline.empty()) {
+    if (!recording.steps.empty() && shared(by) <= Seconds())
+      said = "the traces are of another time than the recording (are both of one job?)";
+    return by;
+  }
+  const Seconds enough = 0.9 * (of.end - of.begin);
+  std::vector<int64_t> zones;
+  for (int64_t zone = -most; zone <= most; ++zone)
+    if (shared(by + zone * half_hour) >= enough) zones.push_back(zone);
+  if (shared(by) >= enough || (zones.empty() && shared(by) > Seconds())) return by;
+  if (zones.size() != 1)
+    return error(
+        "{}: it begins {:.1f} h {} the readings of {}{}; give files of one training",
+        other.manifest.name, std::abs(as_real(by)) * 1e-9 / 3600, by < 0 ? "before" : "after",
+        recording.manifest.name,
+        zones.empty() ? " and is not within them" : ", and several time zones would explain that");
+  said = fmt::format(
+      "the two clocks are taken to be of time zones {} h apart: only so they tell of one time",
+      0.5 * as_real(std::abs(zones.front())));
+  return by + zones.front() * half_hour;
+}
+
+/// The steps of a log that lie within the readings, for a recording that marks none.
+void take_steps(run::Run& recording, const run::Run& log, int64_t by) {
+  std::vector<std::string>& notes = recording.manifest.notes;
+  if (!recording.steps.empty())
+    return notes.push_back("the recording marks its steps: those of the log are not used");
+  const run::Extent within = extent_of_readings(recording);
+  for (run::StepRecord step : log.steps) {
+    step.begin = Instant(step.begin.nanoseconds() + by);
+    step.end = Instant(step.end.nanoseconds() + by);
+    if (step.begin >= within.begin && step.end <= within.end) recording.steps.push_back(step);
+  }
+  if (recording.steps.size() < log.steps.size())
+    notes.push_back(
+        fmt::format("{} of {} steps of the log lie within the readings; only these "
+                    "are looked at",
+                    recording.steps.size(), log.steps.size()));
+  telemetry::summarize_steps(recording);
 }
 
 }  // namespace
@@ -136,15 +177,20 @@ std::string stem_of_source(Path file) {
 
 Result<run::Run> with_timeline(run::Run recording, run::Run traced) {
   std::string said;
-  shift(traced.timeline, offset_of(recording, traced, said));
+  const int64_t by = TPT_TRY(offset_of(recording, traced, said));
   if (!said.empty()) traced.manifest.notes.push_back(std::move(said));
-  if (std::string ranks = trace_report::take_ranks_from_traces(recording, traced); !ranks.empty())
-    traced.manifest.notes.push_back(std::move(ranks));
-  recording.timeline = std::move(traced.timeline);
-  // Ranks that were not traced are ranks of the job, too.
-  for (const run::Device& device : recording.devices)
-    recording.timeline.num_ranks =
-        std::max(recording.timeline.num_ranks, device.rank.value_or(-1) + 1);
+  if (!traced.steps.empty() && traced.timeline.empty()) {
+    take_steps(recording, traced, by);
+  } else {
+    shift(traced.timeline, by);
+    if (std::string ranks = trace_report::take_ranks_from_traces(recording, traced); !ranks.empty())
+      traced.manifest.notes.push_back(std::move(ranks));
+    recording.timeline = std::move(traced.timeline);
+    // Ranks that were not traced are ranks of the job, too.
+    for (const run::Device& device : recording.devices)
+      recording.timeline.num_ranks =
+          std::max(recording.timeline.num_ranks, device.rank.value_or(-1) + 1);
+  }
   std::move(traced.manifest.notes.begin(), traced.manifest.notes.end(),
             std::back_inserter(recording.manifest.notes));
   recording.manifest.facts.merge(traced.manifest.facts);
@@ -161,20 +207,22 @@ Result<run::Run> load_as_it_is(const std::vector<std::string>& sources,
                                const trace_report::TraceOptions& options) {
   std::vector<std::string> traces, recordings;
   for (const std::string& source : sources)
-    (trace_report::is_run_file(source) ? recordings : traces).push_back(source);
+    (trace_report::is_run_file(source) || telemetry::looks_like_time_series(source) ? recordings
+                                                                                    : traces)
+        .push_back(source);
   if (recordings.size() > 1)
     return error(
-        "{} .run files were named (a page shows one); triplepoint compare shows "
-        "several, a folder of them is a study",
+        "{} recordings were named (a page shows one); triplepoint compare shows several, a folder "
+        "of .run files is a study, one of tables a recording",
         recordings.size());
-  if (traces.empty() || recordings.empty()) return read_run(sources, options, Log::alone);
-  run::Run traced = TPT_TRY(read_run(traces, options, Log::beside_recording));
-  run::Run recording = TPT_TRY(run::load(recordings[0]));
+  if (traces.empty() || recordings.empty()) return read_run(sources, options);
+  run::Run traced = TPT_TRY(read_run(traces, options));
+  run::Run recording = TPT_TRY(read_run(recordings, {}));
   if (!traced.manifest.epoch_unix_ns || !recording.manifest.epoch_unix_ns)
     return error(
-        "{}: its times cannot be brought to the traces' (one of them has no wall "
-        "clock); name only one of them",
-        recordings[0]);
+        "{}: its times cannot be brought to those of {} (one of them tells no date); name only one "
+        "of them, or log date and time with each step",
+        traces[0], recordings[0]);
   return with_timeline(std::move(recording), std::move(traced));
 }
 

@@ -130,7 +130,7 @@ constexpr CommandEntry table[] = {
      "With\na job, or the one that the recording names, the step is compared with its "
      "prediction.\nSays what the given files cannot tell. A log alone shows warm-up, pauses, "
      "throttling in\nphases, garbage collection and checkpoints by the times of its steps.\n\n"
-     "  triplepoint why train.log\n"
+     "  triplepoint why train.log gpus.csv\n"
      "  triplepoint why job.run traces/ --against job.toml --with mine\n"
      "  triplepoint why slow.run --against fast.run -o why.html\n",
      make_why},

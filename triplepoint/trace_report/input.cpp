@@ -105,6 +105,9 @@ Result<TraceInput> read_files(const std::vector<std::string>& files, const Trace
   input.run.manifest.fidelity = run::Fidelity::real;
   input.run.manifest.name = by_own_name(paths[0]).filename().string();
   input.run.manifest.epoch_unix_ns = read.epoch_unix_ns;
+  constexpr int64_t year_2001_ns = 1'000'000'000'000'000'000;  // other clocks count from a start
+  if (read.format == "training_log" && read.epoch_in_file_ns > year_2001_ns)
+    input.run.manifest.epoch_unix_ns = read.epoch_in_file_ns;
   input.run.manifest.facts = std::move(read.facts);
   input.run.timeline = std::move(read.timeline);
   input.operators = std::move(read.operators);

@@ -26,7 +26,7 @@ class Why : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .word("MEASURED", "a recording, a training's log, traces, or a recording and its traces",
+        .word("MEASURED", "a recording or a table of readings, its training's log, its traces",
               into(sources_), {.words = Words::files, .required = true, .repeats = true})
         .flag("--against", "JOB|RUN",
               "what it should take: a job, which is simulated, or another run (default: the job "

@@ -131,6 +131,31 @@ TEST_CASE("why compares a run with a job and with another run") {
   }
 }
 
+TEST_CASE("why joins a log with a table of readings by their clocks") {
+  const ScratchFolder logs;
+  const std::string log = logs.file("train.log", log_of(titan_line, [](int) { return 0; }));
+  const auto table = [&](const char* day, int hour) {
+    std::string text = "timestamp,index,temperature.gpu,clocks.sm [MHz]\n";
+    for (int i = 0; i < 700; ++i)
+      for (int gpu = 0; gpu < 4; ++gpu)
+        text += fmt::format("{} {:02}:{:02}:{:02},{},{},{}\n", day, hour + i / 3600, i / 60 % 60,
+                            i % 60, gpu, gpu == 2 ? 88 : 60, gpu == 2 ? 1200 : 1755);
+    return logs.file(fmt::format("gpus{}.csv", hour), text);
+  };
+  const std::string here = table("2025-03-01", 10), zone = table("2025-03-01", 4);
+  for (const std::string& readings : {here, zone}) {
+    const Outcome outcome = call({"why", log, readings});
+    REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
+    CHECK(contains(outcome.out, "GPU 2 slows the others"));
+    CHECK(contains(outcome.out, "time zones 6 h apart") == (readings == zone));
+  }
+  CHECK(contains(call({"why", log, here, zone}).err, "2 recordings were named"));
+  CHECK(contains(call({"why", log, table("2025-03-05", 11)}).err, "h before the readings"));
+  const std::string undated =
+      logs.file("undated.log", log_of(megatron_line, [](int) { return 0; }));
+  CHECK(contains(call({"why", undated, here}).err, "tells no date"));
+}
+
 TEST_CASE("why takes steps from traces, and says what a trace does not tell") {
   const ScratchFolder logs;
   const std::string file = logs.file("rank0.pt.trace.json", testing::KinetoFixture(0).text());

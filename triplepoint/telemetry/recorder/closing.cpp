@@ -433,7 +433,26 @@ void find_disagreement(RecordingSummary& summary) {
         100 * *summary.disagreement));
 }
 
+void close_summaries(Run& head, const Window& all, const std::vector<run::StepRecord>& steps,
+                     const run::SeriesLoader& load) {
+  const Window window = steps.empty() ? all : Window{steps.front().begin, steps.back().end};
+  head.summaries.clear();
+  for (const run::Device& device : head.devices) {
+    head.summaries.push_back(summarize(DeviceSeries(head, load, device), window,
+                                       std::max<double>(1, as_real(steps.size()))));
+    // The energy of a step, where there are steps.
+    if (steps.empty()) head.summaries.back().energy_j.reset();
+  }
+}
+
 }  // namespace
+
+void summarize_steps(Run& run) {
+  close_summaries(run, {}, run.steps, [&run](const Series& wanted) {
+    const Series* const found = run::find_series(run, wanted.signal, wanted.device, wanted.of_node);
+    return found == nullptr ? wanted : *found;
+  });
+}
 
 Run close_recording(Run head, Instant end, const StepWindow& wanted, const run::SeriesLoader& load,
                     RecordingSummary& summary) {
@@ -451,14 +470,7 @@ Run close_recording(Run head, Instant end, const StepWindow& wanted, const run::
   if (summary.energy && !summary.without_energy.empty())
     head.manifest.notes.push_back("the energy of the recording is that of " +
                                   energy_coverage(summary));
-  const Window window = steps.empty() ? all : Window{steps.front().begin, steps.back().end};
-  head.summaries.clear();
-  for (const run::Device& device : head.devices) {
-    head.summaries.push_back(summarize(DeviceSeries(head, load, device), window,
-                                       std::max<double>(1, as_real(steps.size()))));
-    // The energy of a step, where there are steps.
-    if (steps.empty()) head.summaries.back().energy_j.reset();
-  }
+  close_summaries(head, all, steps, load);
   head.steps = steps;
   keep_facts(summary, head.manifest.facts);
   head.numbers.recording_s = summary.duration / unit::s;

@@ -75,6 +75,9 @@ struct RecordingSummary {
 run::Run close_recording(run::Run head, Instant end, const StepWindow&, const run::SeriesLoader&,
                          RecordingSummary& summary);
 
+/// The summaries of devices over steps that were found later.
+void summarize_steps(run::Run&);
+
 /// "7 of 8 GPUs; GPU 2 lost at 3.0 s" of GPUs without energy; empty if all have it.
 std::string energy_coverage(const RecordingSummary&);
 
