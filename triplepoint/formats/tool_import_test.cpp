@@ -467,6 +467,30 @@ TEST_CASE("adapters, optimizers and defaults of other tools are theirs, and told
   CHECK_FALSE(spec::has_errors(plain->diagnoses));
 }
 
+TEST_CASE("DeepSpeed keeps 16-bit gradients beside whole masters, unless its file says otherwise") {
+  const auto kept = [](const char* more) {
+    return job(with(deepspeed, "\"bf16\": {\"enabled\": true}", more), "ds.json", {"model"})
+        .plan.optimizer;
+  };
+  const spec::OptimizerState half = kept(R"("bf16": {"enabled": true})");
+  CHECK(half.weight_bytes + half.gradient_bytes == 2 + 2);
+  CHECK(half.master_bytes + half.moment_bytes == 4 + 8);
+  CHECK(half.gradient_sync_bytes == 2);
+  CHECK(kept(R"("fp16": {"enabled": true})") == half);
+  CHECK(kept(R"("bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"})")
+            .gradient_bytes == 2 + 4);
+  CHECK(kept(R"("bf16": {"enabled": true}, "communication_data_type": "fp32")")
+            .gradient_sync_bytes == 4);
+  CHECK(kept(R"("bf16": {"enabled": false})").weight_bytes == 4);
+  CHECK(job(with(accelerate, "FSDP", "DEEPSPEED"), "ds.yaml", {"model"}).plan.optimizer == half);
+  const std::string of_stage_3 = "deepspeed: examples/deepspeed/ds_z3_config.json\n";
+  CHECK(job(factory + of_stage_3).plan.optimizer == half);
+  const auto halved = read(
+      with(deepspeed, "\"enabled\": true", R"("enabled": true, "bf16_optimizer_states": true)"),
+      "ds.json", {"model"});
+  CHECK(contains(said_of(halved), "bf16_optimizer_states: this part of DeepSpeed is not read"));
+}
+
 TEST_CASE("files that look alike are called by their tool's name") {
   CHECK(tool_of("model: {d_model: 64, weight_tying: false}\nglobal_train_batch_size: 8\n") ==
         "OLMo-core or OLMo");
