@@ -104,7 +104,8 @@ Result<std::string> model_text(const spec::Library& library, const spec::Model& 
 std::string own_model_text(const spec::Library& library, const spec::Job& job) {
   Result<spec::Model> known = spec::load_model(library, job.model.name);
   if (known) known->sequence_length = job.model.sequence_length;
-  if (known == job.model) return {};
+  // What is wrong with the job is told by what asks for it; its work cannot be counted.
+  if (known == job.model || spec::has_errors(spec::diagnose(job))) return {};
   return fmt::format("model {}{}: {}", job.model.name, known ? ", changed" : "", model_text(job));
 }
 

@@ -97,6 +97,11 @@ TEST_CASE("uneven stages are read from their ends, from a layout, or where the l
             .job.plan.layers_per_stage == Layers{7, 10, 10, 5});
   CHECK(import(line(stages + "--pipeline-model-parallel-layout 'Et*9|(t*8|)*2t*7L'"))
             .job.plan.layers_per_stage == Layers{9, 8, 8, 7});
+  const spec::Plan chunks =
+      import(line(stages + "--pipeline-model-parallel-layout 'E|(t*6|)*5t|tL'")).job.plan;
+  CHECK(chunks.virtual_pipeline_size == 2);
+  CHECK(chunks.schedule == spec::Schedule::interleaved);
+  CHECK(chunks.overlap_pipeline);
   const std::string two_more =
       "--num-layers 30 --account-for-embedding-in-pipeline-split "
       "--account-for-loss-in-pipeline-split";

@@ -68,6 +68,11 @@ void read_virtual_stages(Settings& s, const Model& model, Plan& plan) {
   const auto chunks = s.count("num-virtual-stages-per-pipeline-rank", 1, most_ranks);
   const auto layers = s.count("num-layers-per-virtual-pipeline-stage", 1, largest_dimension);
   if (chunks) plan.virtual_pipeline_size = *chunks;
+  // A layout has as many chunks a stage as its parts come to.
+  const auto layout = read_pipeline_layout(s.text("pipeline-model-parallel-layout").value_or(""));
+  if (layout && !chunks && !layers)
+    plan.virtual_pipeline_size =
+        std::max<int64_t>(1, std::ssize(*layout) / plan.pipeline_parallel_size);
   if (layers && !chunks) {
     const int64_t per_stage = model.num_layers / plan.pipeline_parallel_size;
     plan.virtual_pipeline_size = std::max<int64_t>(1, per_stage / *layers);

@@ -147,6 +147,10 @@ TEST_CASE("a model that the library does not have is described, one that it has 
   CHECK(contains(call(plus(job, {"--num-layers", "16"})).out,
                  "model llama3-8b-custom: 4.54 B parameters, 16 layers, sequence 4096; "));
   CHECK(!contains(call(job).out, "B parameters"));
+  const Outcome uneven = call({"simulate", "--model", "llama3-8b", "--num-layers", "16",
+                               "--cluster", "hgx-h200", "--pp", "2", "--layers-per-stage", "8,9"});
+  CHECK(uneven.code != exit_ok);
+  CHECK(contains(uneven.err, "layers_per_stage adds up to 17 (num_layers is 16)"));
 }
 
 TEST_CASE("inlet, power limit and faults of a simulated run are on its page and in comparisons") {
