@@ -92,7 +92,7 @@ std::set<std::string, std::less<>> JobFlags::keys_set() const {
             "num-layers-in-last-pipeline-stage"});
   replaces(mbs_.has_value(), {"micro-batch-size"});
   replaces(gbs_.has_value(), {"global-batch-size"});
-  if (keys.contains("vocab-size")) keys.insert({"tokenizer-type", "type"});
+  if (keys.contains("vocab-size")) keys.insert({"tokenizer-type", "model.tokenizer.type"});
   replaces(seq_.has_value(),
            {"seq-length", "encoder-seq-length", "max-seq-length", "max-position-embeddings"});
   replaces(record_layout_.has_value(), {"pad-to-max-length", "packed-sequence"});

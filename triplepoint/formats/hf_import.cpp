@@ -366,12 +366,14 @@ class Reader {
                 "latent attention without v_head_dim (its usual value is not known "
                 "for this family); add it");
     Model& m = model();
+    const bool split = k_.family_text("value_heads") == "hidden size";
+    const int64_t value = split ? m.hidden_size / std::max<int64_t>(1, m.num_attention_heads) : 128;
     m.kv_channels = k_.positive({"qk_nope_head_dim"}, 128);
     m.latent_attention =
         spec::LatentAttention{.query_rank = query.value_or(0),
                               .key_value_rank = *key_value,
                               .rope_head_dim = rope ? *rope : k_.usual("qk_rope_head_dim", 64),
-                              .value_head_dim = k_.positive({"v_head_dim"}, 128),
+                              .value_head_dim = k_.positive({"v_head_dim"}, value),
                               .indexer_heads = k_.count({"index_n_heads"}).value_or(0),
                               .indexer_head_dim = k_.count({"index_head_dim"}).value_or(0),
                               .indexer_topk = k_.count({"index_topk"}).value_or(0)};

@@ -175,6 +175,17 @@ TEST_CASE("layers of two attentions and experts that compute nothing count as wh
   CHECK(count.active() == doctest::Approx(27e9).epsilon(0.04));
 }
 
+TEST_CASE("MiniCPM3's value heads share its hidden size where no key has their width") {
+  const ImportedModel read = import(
+      R"({"model_type": "minicpm3", "hidden_size": 2560, "intermediate_size": 6400,
+          "num_hidden_layers": 62, "num_attention_heads": 40, "num_key_value_heads": 40,
+          "vocab_size": 73448, "q_lora_rank": 768, "kv_lora_rank": 256, "qk_nope_head_dim": 64,
+          "qk_rope_head_dim": 32, "max_position_embeddings": 32768})");
+  CHECK(read.diagnoses.empty());
+  CHECK(read.model.latent_attention->value_head_dim == 2560 / 40);
+  CHECK(read.model.tied_embeddings);
+}
+
 TEST_CASE("experts are found under the names that families give them") {
   for (
       const char* keys :

@@ -264,13 +264,19 @@ void add_launcher(const ShellCommand& command, Settings& settings, ImportHints& 
   if (starter == Starter::torchrun) check_one_node(settings, command, hints);
 }
 
+/// Of the environment, or in front of the program; "" where it is not set.
+std::string environment_of(const ShellCommand& command, const std::string& name) {
+  std::string value = command.variable(name).value_or("");
+  for (const ShellWord& word : command.words)
+    if (word.doubt.empty() && word.text.starts_with(name + "="))
+      value = word.text.substr(name.size() + 1);
+  return value;
+}
+
 /// GPUs that the environment leaves to the processes of a node.
 std::optional<int64_t> visible_gpus(const ShellCommand& command) {
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
-    std::string value = command.variable(name).value_or("");
-    for (const ShellWord& word : command.words)
-      if (word.doubt.empty() && word.text.starts_with(fmt::format("{}=", name)))
-        value = word.text.substr(word.text.find('=') + 1);
+    const std::string value = environment_of(command, name);
     if (!value.empty() && value != "all" && !value.starts_with('-'))
       return std::ranges::count(value, ',') + 1;
   }
@@ -360,7 +366,7 @@ std::string_view stack_of_time(Settings& s) {
 }
 
 /// The attention kernels that the arguments choose, as far as the GPU can run them.
-void read_attention(Settings& s, spec::Job& job) {
+void read_attention(Settings& s, const ShellCommand& command, spec::Job& job) {
   constexpr std::array<std::string_view, 5> known{"flash", "fused", "unfused", "local", "auto"};
   const auto backend = s.one_of("attention-backend", known);
   const bool first = s.flag("use-flash-attn"), second = s.flag("use-flash-attn-v2");
@@ -368,6 +374,10 @@ void read_attention(Settings& s, spec::Job& job) {
   constexpr std::array<std::string_view, 3> layers{"local", "transformer_engine",
                                                    "inference_optimized"};
   const bool local = s.one_of("transformer-impl", layers) == "local";
+  // Transformer Engine has both unless they are switched off; with a backend Megatron-LM sets them.
+  const bool neither = backend.value_or("auto") == "auto" &&
+                       environment_of(command, "NVTE_FLASH_ATTN") == "0" &&
+                       environment_of(command, "NVTE_FUSED_ATTN") == "0";
   using spec::AttentionKernels;
   AttentionKernels& kernels = job.stack.attention_kernels;
   const std::string& gpu = job.cluster.gpu.name;
@@ -376,9 +386,12 @@ void read_attention(Settings& s, spec::Job& job) {
       s.assume(
           fmt::format("attention is not fused: no such kernel of Megatron-LM runs on {}", gpu));
     kernels = AttentionKernels::unfused;
-  } else if (backend == "unfused" || backend == "local" || (local && !flash && !backend)) {
+  } else if (backend == "unfused" || backend == "local" || (local && !flash && !backend) ||
+             neither) {
     kernels = AttentionKernels::unfused;
-    s.assume("attention is not fused, as the arguments say: its scores are kept");
+    s.assume(
+        fmt::format("attention is not fused, as {}: its scores are kept",
+                    neither ? "NVTE_FLASH_ATTN and NVTE_FUSED_ATTN are 0" : "the arguments say"));
   } else if (flash && kernels == AttentionKernels::unfused) {
     kernels = AttentionKernels::flash_2;
   }
@@ -457,13 +470,19 @@ bool fits(const spec::TomlValue& group, const char* key, const std::string& name
   });
 }
 
+bool has_word(const spec::TomlValue& group, const std::string& name) {
+  return std::ranges::any_of(words_of(name),
+                             [&](const std::string& word) { return fits(group, "words", word); });
+}
+
 /// What a program is that trains no GPT, by its name or command.
 std::optional<std::string> other_program(const KeyTable& table, const std::string& path) {
   const ProgramName name = program_name(path);
   const spec::TomlValue* programs = table.file().find("other_program");
   if (programs == nullptr || fits(table.file(), "certain", name.file)) return std::nullopt;
   for (const spec::TomlValue& group : programs->items)
-    if (fits(group, "names", name.file) || fits(group, "folders", name.folder))
+    if (has_word(group, name.file) || fits(group, "names", name.file) ||
+        fits(group, "folders", name.folder))
       return group.find("why")->text;
   return std::nullopt;
 }
@@ -520,7 +539,7 @@ void complete_arguments(const ShellCommand& command, Settings& s) {
   s.assume("the file holds arguments and launches nothing: it is read as one job");
   const auto usual = [&](const char* key, const std::string& value) {
     if (s.has(key) || s.is_by_flags(key)) return;
-    s.add({key, {value}, 0});
+    s.add({.key = key, .words = {value}, .is_usual = true});
     s.assume(fmt::format("--{} {}: the file has none", key, value));
   };
   usual("micro-batch-size", "1");
@@ -584,7 +603,7 @@ Result<Imported> import_arguments(LibraryCache& cache, Settings& settings,
   TPT_TRY(set_cluster_and_stack(cache, settings, hints, read_machines(settings, command, hints),
                                 stated));
   read_graphs(settings, job.stack);
-  read_attention(settings, job);
+  read_attention(settings, command, job);
   read_dispatch(settings, job);
   TPT_TRY(read_megatron_plan(cache, settings, stated));
   read_connections(command, job.plan);

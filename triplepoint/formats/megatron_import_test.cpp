@@ -383,6 +383,46 @@ TEST_CASE("attention is not fused where the arguments, the time or the GPU say s
         AttentionKernels::unfused);
   CHECK(kernels("", "dgx-1-v100").attention_kernels == AttentionKernels::unfused);
   CHECK(kernels("--DDP-impl local", "hgx-h200").name == "megatron-apex");
+  const auto with_environment = [](const std::string& before) {
+    return import(before + line("")).job.stack.attention_kernels;
+  };
+  const std::string neither = "NVTE_FLASH_ATTN=0 NVTE_FUSED_ATTN=0";
+  CHECK(with_environment("export " + neither + "\n") == AttentionKernels::unfused);
+  CHECK(with_environment(neither + " ") == AttentionKernels::unfused);
+  CHECK(with_environment("NVTE_FLASH_ATTN=0 ") == AttentionKernels::native);  // cuDNN's is left
+  CHECK(import("export " + neither + "\n" + line("--attention-backend flash"))
+            .job.stack.attention_kernels == AttentionKernels::native);
+}
+
+TEST_CASE("a program is told by whole words of its name") {
+  const auto launched = [](const char* program) {
+    return refusal(with(line(""), "pretrain_gpt.py", program));
+  };
+  CHECK(contains(launched("train_ppo.py"), "reinforcement learning"));
+  CHECK(contains(launched("pretrain_vision_classify.py"), "pictures or sound"));
+  CHECK(contains(launched("pretrain_t5.py"), "an encoder or a retriever"));
+  for (const char* other : {"train_support.py", "pretrain_supervision.py", "train_gpt5.py"})
+    CHECK_MESSAGE(import(with(line(""), "pretrain_gpt.py", other)).job.world_size() == 32, other);
+}
+
+TEST_CASE("a model is called after one of the library with the same attention") {
+  const std::string sizes =
+      "torchrun --nnodes 128 --nproc-per-node 8 pretrain_gpt.py --num-layers 61 --hidden-size 7168 "
+      "--ffn-hidden-size 18432 --num-attention-heads 128 --seq-length 4096 --micro-batch-size 1 "
+      "--global-batch-size 8192 --vocab-size 129280 --multi-latent-attention --q-lora-rank 1536 "
+      "--kv-lora-rank 512 --num-experts 256 --moe-router-topk 8 --moe-ffn-hidden-size 2048 ";
+  CHECK(import(sizes).job.model.name == "deepseek-v3");
+  CHECK(import(sizes + "--mtp-num-layers 1").job.model.name == "deepseek-v3");
+}
+
+TEST_CASE("PAI's tokenizer has the vocabulary of its name, not of Megatron's own") {
+  CHECK(import(line("--patch-tokenizer-type LLama3Tokenizer --extra-vocab-size 256"))
+            .job.model.vocabulary_size == 128256);
+  CHECK(
+      finds(import(line("--patch-tokenizer-type LLamaTokenizer --extra-vocab-size 0")), unsupported,
+            Severity::error,
+            "run.sh: the vocabulary of tokenizer 'LLamaTokenizer' is not known (embedding and loss "
+            "depend on its size); add --vocab-size"));
 }
 
 TEST_CASE("a file that holds only an array of arguments is read") {
@@ -393,6 +433,8 @@ TEST_CASE("a file that holds only an array of arguments is read") {
   REQUIRE(read);
   CHECK(read->job.model.num_layers == 32);
   CHECK(assumes(*read, "the file holds arguments and launches nothing: it is read as one job"));
+  CHECK(read->length_from == "the file has none");
+  CHECK_FALSE(read->stated.contains(spec::JobSetting::sequence_length));
   CHECK(
       refusal("ARGS=(--num-layers 32 --hidden-size $H --num-attention-heads 8)\n") ==
       "run.sh: --hidden-size is not certain (H has no value in this file); write it in its place");

@@ -37,9 +37,10 @@ spec::PositionEmbedding read_positions(Settings& s) {
 int64_t read_vocabulary(Settings& s) {
   const auto padded = s.count("padded-vocab-size", 1, largest_dimension);
   const auto plain = s.count("vocab-size", 1, largest_dimension);
-  const std::string type = s.text("tokenizer-type").value_or("GPT2BPETokenizer");
+  const auto patch = s.text("patch-tokenizer-type");  // PAI's, with what fills up to the model's
+  s.count("extra-vocab-size", 0, largest_dimension);
+  const std::string type = s.text("tokenizer-type").value_or(patch.value_or("GPT2BPETokenizer"));
   const auto file = s.text("tokenizer-model");
-  const int64_t extra = s.count("extra-vocab-size", 0, largest_dimension).value_or(0);  // PAI's
   if (padded) return *padded;
   // The null tokenizer adds a token that ends documents.
   if (plain) return *plain + (type == "NullTokenizer" ? 1 : 0);
@@ -49,9 +50,10 @@ int64_t read_vocabulary(Settings& s) {
                          !path.ends_with("tokenizer.model");
   for (const std::string& name : {file.value_or(""), any_model ? "" : type})
     if (const auto size = vocabulary_of(name)) {
-      s.assume(fmt::format("vocabulary of {} tokens after the tokenizer's name, {}{}", *size, name,
-                           s.has("tokenizer-type") || file ? "" : ", which stands for none"));
-      return *size + extra;
+      s.assume(
+          fmt::format("vocabulary of {} tokens after the tokenizer's name, {}{}", *size, name,
+                      s.has("tokenizer-type") || patch || file ? "" : ", which stands for none"));
+      return *size;
     }
   s.note(DiagnosisCode::unsupported, Severity::error, "tokenizer-type",
          fmt::format("the vocabulary of tokenizer '{}' is not known (embedding and loss depend on "
@@ -202,6 +204,7 @@ bool same_shape(const Model& a, const Model& b) {
   return a.num_layers == b.num_layers && a.hidden_size == b.hidden_size &&
          a.ffn_hidden_size == b.ffn_hidden_size && a.num_attention_heads == b.num_attention_heads &&
          a.num_query_groups == b.num_query_groups && experts(a) == experts(b) &&
+         a.latent_attention == b.latent_attention &&
          spec::padded_vocabulary(a, 1) == spec::padded_vocabulary(b, 1);
 }
 

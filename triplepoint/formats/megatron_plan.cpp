@@ -255,9 +255,10 @@ Result<void> read_optimizer(LibraryCache& cache, Settings& s, spec::StatedJob& s
 /// Megatron has no words for what follows from hints alone: all else counts as stated.
 void state_settings(Settings& s, spec::StatedJob& stated) {
   using enum spec::JobSetting;
-  for (const auto setting :
-       {task, sequence_length, micro_batch_size, global_batch_size, sharding, optimizer})
+  for (const auto setting : {task, micro_batch_size, global_batch_size, sharding, optimizer})
     stated.stated.insert(setting);
+  if (s.is_stated("seq-length")) stated.stated.insert(sequence_length);
+  stated.length_from = "the file has none";
   if (stated.job.plan.precision != spec::Precision::fp32) stated.stated.insert(precision);
   if (stated.job.plan.recompute != spec::Recompute::none || s.has("recompute-granularity"))
     stated.stated.insert(recompute);

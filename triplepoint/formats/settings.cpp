@@ -118,6 +118,11 @@ void Settings::add(Setting setting) {
 
 void Settings::add_tree(const YamlNode& root) {
   if (root.kind == YamlNode::Kind::table) flatten(root, {}, *this);
+  if (root.next_document > 0)
+    note(spec::DiagnosisCode::unsupported, Severity::error, {},
+         fmt::format("another YAML document begins in line {} (a job is one); leave one of them in "
+                     "a copy",
+                     root.next_document));
 }
 
 const Setting* Settings::find(std::string_view key) const {
@@ -134,6 +139,11 @@ const Setting* Settings::ask(std::string_view key) {
 
 bool Settings::has(std::string_view key) {
   return ask(key) != nullptr;
+}
+
+bool Settings::is_stated(std::string_view key) {
+  const Setting* setting = ask(key);
+  return setting != nullptr && !setting->is_usual;
 }
 
 bool Settings::flag(std::string_view key) {

@@ -32,6 +32,7 @@ struct Setting {
   bool is_null = false;  // written as null, ~ or nothing: as good as absent
   bool is_list = false;
   bool is_off = false;  // a switch that a file of keys turns off: as good as absent, if it is known
+  bool is_usual = false;  // what the program takes where the file has none
 };
 
 /// The settings of one file, and what was found to be wrong with them while they were read.
@@ -60,7 +61,8 @@ class Settings {
   const std::string& file() const { return file_; }
   /// A key as messages name it: "--seq-length".
   std::string shown(std::string_view key) const { return prefix_ + std::string(key); }
-  bool has(std::string_view key);  // present and not null
+  bool has(std::string_view key);        // present and not null
+  bool is_stated(std::string_view key);  // the same, and of the file itself
   /// Of several names of one thing, the one that the file uses; else the first. Two that differ are
   /// an error.
   std::string_view first(std::initializer_list<std::string_view> keys);

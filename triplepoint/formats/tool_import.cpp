@@ -136,6 +136,7 @@ void tell_defaults(const TomlValue& tool, Settings& settings, Said& said) {
       continue;
     }
     said[ours] = usual;
+    if (ours == "sequence_length") said["length_from"] = text_at(tool, "name") + "'s default";
     taken.push_back(fmt::format("{} ({})", usual, text_at(rule, "name")));
   }
   if (!taken.empty())
@@ -160,7 +161,12 @@ Said read_keys(const TomlValue& tool, Settings& settings) {
           std::erase(*value, '_');  // YAML
         ours = in_our_words(rule, key, *value, settings);
       }
-      const std::string sets = text_at(rule, "sets");
+      const std::string sets = text_at(rule, "sets"), needs = text_at(rule, "needs");
+      if (ours && !needs.empty() && !settings.has(needs))
+        settings.note(DiagnosisCode::inconsistent, Severity::error, key,
+                      fmt::format("{0} without {1} (the program refuses it); add {1}, or leave {0} "
+                                  "out",
+                                  key, needs));
       if (ours && sets.ends_with("_size") && !whole_number(*ours))
         settings.count(key, 1, largest_dimension);  // which tells what it must be
       else if (ours)
@@ -315,6 +321,10 @@ Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const 
       TPT_TRY(spec::parse_stated_job(cache.library(), job_text(said), settings.file()));
   if (const auto length = number_said(said, "sequence_length", settings))
     model->sequence_length = *length;
+  if (const auto from = value_at(said, "length_from")) {
+    stated.stated.erase(spec::JobSetting::sequence_length);
+    stated.length_from = *from;
+  }
   stated.job.model = *std::move(model);
   const auto ranks = ranks_said(said, settings);
   MachineFacts facts{.has_ranks = ranks.has_value()};
@@ -437,7 +447,7 @@ void add_usual_arguments(const TomlValue& tool, const std::vector<TomlValue>& ru
                      fmt::format("the file has no {}, and nothing is usual; add it", leaf));
       continue;
     }
-    add_argument({leaf, {usual}}, leaf, rules, arguments);
+    add_argument({.key = leaf, .words = {usual}, .is_usual = true}, leaf, rules, arguments);
     taken.push_back(fmt::format("{} {}", leaf, usual));
   }
   if (!taken.empty())
@@ -493,6 +503,9 @@ Result<Imported> import_argument_keys(LibraryCache& cache, Settings& settings,
 }  // namespace
 
 Result<YamlNode> parse_any(std::string_view text, const std::string& name) {
+  if (trimmed(text).starts_with("{{"))
+    return error("{}: a template, whose values stand elsewhere; give the file that is made from it",
+                 name);
   if (trimmed(text).starts_with('{')) {
     Result<YamlNode> json = parse_json_tree(text, name);
     if (json) return json;

@@ -491,6 +491,25 @@ TEST_CASE("DeepSpeed keeps 16-bit gradients beside whole masters, unless its fil
   CHECK(contains(said_of(halved), "bf16_optimizer_states: this part of DeepSpeed is not read"));
 }
 
+TEST_CASE(
+    "what a tool's file leaves out, repeats or takes from elsewhere is not said to be given") {
+  const Imported usual = read(with(factory, "cutoff_len: 2048\n", "")).value();
+  CHECK_FALSE(usual.stated.contains(spec::JobSetting::sequence_length));
+  CHECK(usual.length_from == "LLaMA-Factory's default");
+  CHECK(read(factory)->stated.contains(spec::JobSetting::sequence_length));
+  CHECK_FALSE(read(with(primus, "      seq_length: 4096\n", ""))
+                  ->stated.contains(spec::JobSetting::sequence_length));
+  CHECK(read(primus)->stated.contains(spec::JobSetting::sequence_length));
+
+  CHECK(contains(said_of(read(with(axolotl, "bf16: auto", "bf16: auto\nload_in_4bit: true"))),
+                 "load_in_4bit without adapter (the program refuses it)"));
+  const auto twice = read(std::string(axolotl) + "---\nmicro_batch_size: 4\n");
+  CHECK(contains(said_of(twice), "another YAML document begins in line 9"));
+  CHECK(spec::has_errors(twice->diagnoses));
+  CHECK_FALSE(spec::has_errors(read(std::string(axolotl) + "---\n")->diagnoses));
+  CHECK(contains(read("{{- if .Values.x }}\na: 1\n").error().what, "a template"));
+}
+
 TEST_CASE("files that look alike are called by their tool's name") {
   CHECK(tool_of("model: {d_model: 64, weight_tying: false}\nglobal_train_batch_size: 8\n") ==
         "OLMo-core or OLMo");

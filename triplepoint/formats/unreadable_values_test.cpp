@@ -59,7 +59,7 @@ const ImportHints four_nodes{.cluster = "hgx-h200", .num_nodes = 4};
 TEST_CASE("a broken value of any Megatron argument that is read is refused or named") {
   // Names, which any word can be.
   const std::set<std::string, std::less<>> free_text = {"tokenizer-type", "tokenizer-model",
-                                                        "wandb-exp-name"};
+                                                        "patch-tokenizer-type", "wandb-exp-name"};
   const ScratchFolder folder;
   LibraryCache cache(shipped());
   const auto base = import_megatron(cache, arguments, "run.sh", four_nodes);

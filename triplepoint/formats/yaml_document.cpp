@@ -150,7 +150,11 @@ Result<YamlNode> parse_yaml(std::string_view text, std::string_view name) {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder))
       return error("{}: holds no YAML document; try another file", name);
-    return builder.take();
+    YamlNode first = builder.take();
+    while (first.next_document == 0 && parser.HandleNextDocument(builder))
+      if (const YamlNode next = builder.take(); next.kind != YamlNode::Kind::null)
+        first.next_document = next.line;
+    return first;
   } catch (const Refused& refused) {
     return error("{}:{}: {}", name, refused.line, refused.what());
   } catch (const YAML::Exception& broken) {

@@ -20,6 +20,7 @@ struct YamlNode {
   bool quoted = false;             // "null" in quotes is a word
   std::vector<YamlNode> items;     // of a list
   std::vector<YamlEntry> entries;  // of a table, in the order of the file
+  int next_document = 0;           // of the root: where another document begins
 };
 
 struct YamlEntry {
@@ -27,7 +28,7 @@ struct YamlEntry {
   YamlNode value;
 };
 
-/// Reads the first document of a YAML file.
+/// Reads the first document of a YAML file, and notes where another with something in it begins.
 ///
 /// Keys must be plain words and occur once per table. Aliases are copied; a file that grows beyond
 /// a hundred thousand nodes by them, is nested deeper than 64 levels or is larger than 4 MiB is an

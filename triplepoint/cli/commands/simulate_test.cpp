@@ -298,6 +298,16 @@ TEST_CASE("an option without effect is named once on standard error, and in JSON
   CHECK(diagnoses[0]["severity"] == "warning");
 }
 
+TEST_CASE("a flag for the model puts no other key right that is called type, as a tokenizer's") {
+  const ScratchFolder scratch;
+  const std::string file =
+      scratch.file("ds.json", R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 1},
+                     "optimizer": {"type": "OneBitAdam"}})");
+  const Outcome refused = call({"simulate", file, "--model", "llama3-8b", "--cluster", "hgx-h200"});
+  CHECK(refused.code != exit_ok);
+  CHECK(contains(refused.err, "optimizer.type is 'OneBitAdam', which is not read"));
+}
+
 TEST_CASE("what a launch file sets without effect is a note with its line, and no warning") {
   const ScratchFolder scratch;
   const std::string file =
