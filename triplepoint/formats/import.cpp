@@ -194,7 +194,7 @@ bool is_nemo_hparams(std::string_view text) {
 FileKind recognize(std::string_view text) {
   if (is_hf_config(text)) return FileKind::hf_config;
   if (!contains(text, "_target_:") && has_line_starting(text, "model:") &&
-      has_line_starting(text, "trainer:") && tool_of(text) != "Levanter")
+      has_line_starting(text, "trainer:") && tool_of(text).empty())
     return FileKind::nemo_yaml;
   if (is_nemo_hparams(text)) return FileKind::nemo_yaml;
   if (!text.starts_with("#!") && !tool_of(text).empty()) return FileKind::tool;

@@ -479,8 +479,9 @@ TEST_CASE("DeepSpeed keeps 16-bit gradients beside whole masters, unless its fil
   CHECK(kept(R"("fp16": {"enabled": true})") == half);
   CHECK(kept(R"("bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"})")
             .gradient_bytes == 2 + 4);
-  CHECK(kept(R"("bf16": {"enabled": true}, "communication_data_type": "fp32")")
-            .gradient_sync_bytes == 4);
+  CHECK(
+      kept(R"("bf16": {"enabled": true}, "communication_data_type": "fp32")").gradient_sync_bytes ==
+      4);
   CHECK(kept(R"("bf16": {"enabled": false})").weight_bytes == 4);
   CHECK(job(with(accelerate, "FSDP", "DEEPSPEED"), "ds.yaml", {"model"}).plan.optimizer == half);
   const std::string of_stage_3 = "deepspeed: examples/deepspeed/ds_z3_config.json\n";
@@ -510,6 +511,24 @@ TEST_CASE(
   CHECK(contains(read("{{- if .Values.x }}\na: 1\n").error().what, "a template"));
 }
 
+TEST_CASE("what changes a tool's job is not passed over among its names and its logging") {
+  const std::string scale =
+      "experiment:\n  task: {backend: megatron, type: train}\n  runner: {nnodes: 4, "
+      "nproc_per_node: 8}\nsystem: {tensor_model_parallel_size: 4}\nmodel: {num_layers: 32, "
+      "hidden_size: 4096, num_attention_heads: 32, micro_batch_size: 1, global_batch_size: 64, "
+      "seq_length: 4096, bf16: true}\ndata: {tokenizer: {tokenizer_type: Llama3Tokenizer}}\n";
+  CHECK(job(scale).world_size() == 32);
+  CHECK(spec::has_errors(read(scale + "defaults: [train: 8b]\n")->diagnoses));
+  CHECK(spec::has_errors(
+      read(with(titan, "tensor_parallel_degree",
+                "module_fqns_per_model_part = [\"layers.0\"]\ntensor_parallel_degree"),
+           "titan.toml")
+          ->diagnoses));
+  CHECK(spec::has_errors(read(std::string(bridge) + "dist: {use_torch_fsdp2: true}\n")->diagnoses));
+  CHECK_FALSE(
+      spec::has_errors(read(std::string(bridge) + "dist: {use_torch_fsdp2: false}\n")->diagnoses));
+}
+
 TEST_CASE("files that look alike are called by their tool's name") {
   CHECK(tool_of("model: {d_model: 64, weight_tying: false}\nglobal_train_batch_size: 8\n") ==
         "OLMo-core or OLMo");
@@ -523,6 +542,9 @@ TEST_CASE("files that look alike are called by their tool's name") {
         "GPT-NeoX");
   CHECK(tool_of("apiVersion: kubeflow.org/v1\nkind: PyTorchJob\n---\nkind: Service\n") ==
         "Kubernetes");
+  CHECK(
+      recognize("distributed_strategy:\n  zero1: true\nmodel_source: hf\ntrainer:\n  devices: 32\n"
+                "model:\n  num_layers: 2\n") == FileKind::tool);
   CHECK(recognize("model:\n  type: llama\ntrainer:\n  num_train_steps: 9\n") == FileKind::tool);
 }
 
