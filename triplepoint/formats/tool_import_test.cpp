@@ -492,8 +492,23 @@ TEST_CASE("DeepSpeed keeps 16-bit gradients beside whole masters, unless its fil
   CHECK(contains(said_of(halved), "bf16_optimizer_states: this part of DeepSpeed is not read"));
 }
 
-TEST_CASE(
-    "what a tool's file leaves out, repeats or takes from elsewhere is not said to be given") {
+TEST_CASE("axolotl trains in the 16 bits that it loads, but with FSDP, DeepSpeed or adapters") {
+  const std::string alone = with(axolotl, "fsdp_version: 2\n", "");
+  const auto optimizer = [&](const std::string& more) {
+    return job(alone + more).plan.optimizer.name;
+  };
+  CHECK(optimizer("") == "full_bf16_adamw");
+  CHECK(optimizer("optimizer: adamw_torch_fused\n") == "full_bf16_adamw");
+  CHECK(optimizer("optimizer: adamw_8bit\n") == "adamw_8bit");
+  CHECK(optimizer("fsdp: [full_shard, auto_wrap]\n") == "fsdp_adamw");
+  CHECK(optimizer("fsdp_version: 2\noptimizer: adamw_torch\n") == "fsdp_adamw");
+  CHECK(optimizer("deepspeed: deepspeed_configs/zero2.json\n") == "deepspeed_adam");
+  const std::string adapter = "lora_target_linear: true\nlora_r: 8\nadapter: ";
+  CHECK(optimizer(adapter + "lora\n") == "fsdp_adamw");
+  CHECK(optimizer(adapter + "qlora\nload_in_4bit: true\n") == "qlora_adamw");
+}
+
+TEST_CASE("what a file leaves out, repeats or takes from elsewhere is not called given") {
   const Imported usual = read(with(factory, "cutoff_len: 2048\n", "")).value();
   CHECK_FALSE(usual.stated.contains(spec::JobSetting::sequence_length));
   CHECK(usual.length_from == "LLaMA-Factory's default");
