@@ -312,6 +312,8 @@ Result<Imported> import_job_keys(LibraryCache& cache, Settings& settings, const 
       if (setting.key.starts_with(section + ".")) settings.has(setting.key);
     for (spec::Diagnosis& diagnosis : read.diagnoses)
       settings.diagnoses().push_back(std::move(diagnosis));
+    for (std::string& each : read.assumed)
+      settings.assume(std::move(each));
     model = std::move(read.model);
   } else {
     model = TPT_TRY(model_said(cache, settings, said, tool, hints));

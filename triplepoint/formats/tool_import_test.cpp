@@ -117,6 +117,10 @@ TEST_CASE("files of axolotl and LLaMA-Factory name models of the hub") {
 }
 
 TEST_CASE("a file of nanotron has its model, its ranks and its batch inside") {
+  const auto masked = ::triplepoint::formats::read(
+      with(nanotron, "is_llama_config: true", "is_qwen2_config: true\n    _use_doc_masking: true"));
+  CHECK(contains(fmt::format("{}", fmt::join(masked->assumed, "\n")),
+                 "_use_doc_masking: tokens attend to all before them"));
   const spec::Job read = job(nanotron);
   CHECK(read.model.name == "llama3-8b");
   CHECK(read.world_size() == 16);
