@@ -125,8 +125,8 @@ std::string_view meaning_of(std::string_view option, bool mpi) {
       Meaning{nodes_key, " --nnodes --nodes -N --num-nodes --num-machines -nnodes "},
       Meaning{devices_key,
               " --nproc-per-node --nproc --gpus-per-node --ntasks-per-node --tasks-per-node "
-              "--npernode -npernode --num-gpus -ppn --ppn --gpus_per_node "},
-      Meaning{total_key, " -np --np -n --ntasks --num-processes "},
+              "--npernode -npernode --num-gpus -ppn --ppn --gpus_per_node --local-worker-num "},
+      Meaning{total_key, " -np --np -n --ntasks --num-processes --worker-num "},
       Meaning{gpus_key, " -G --gpus --gpus-per-task --gres --tres-per-node --ntasks-per-gpu "}};
   if (mpi && option == "-N") return devices_key;  // of a node
   for (const Meaning& each : meanings)
@@ -138,7 +138,8 @@ enum class Starter { nothing, torchrun, deepspeed, srun, mpi };
 
 /// What starts one process a GPU: torchrun and the like, whatever starts them on each node.
 Starter starter_of(const ShellCommand& command) {
-  constexpr std::string_view of_mpi = " mpirun mpiexec mpiexec.hydra jsrun aprun ibrun prun flux ";
+  constexpr std::string_view of_mpi =
+      " mpirun mpiexec mpiexec.hydra jsrun aprun ibrun prun flux msrun ";
   Starter found = Starter::nothing;
   for (std::size_t i = 0; i < command.first_argument(); ++i) {
     const std::string& text = command.words[i].text;
@@ -301,7 +302,10 @@ std::optional<int64_t> usual_processes(Settings& s, const ShellCommand& command,
   const auto& script = hints.job_script;
   const bool batch = script && (script->gpus_per_node || script->num_gpus || script->num_nodes);
   const bool given = hints.cluster || hints.num_nodes;
-  s.assume(fmt::format("no launcher starts the program: {}",
+  const std::string first(command.words.front().text);
+  const bool plain = contains(first, "python") || contains(first, '=') || first.ends_with(".py");
+  s.assume(fmt::format("no launcher {}starts the program: {}",
+                       plain ? "" : fmt::format("that is known ({}) ", first),
                        batch       ? "one process on each GPU of the batch lines"
                        : given     ? "one process on each GPU of the nodes given"
                        : ranks > 1 ? "as its layout takes several GPUs, one process on each"
@@ -537,13 +541,16 @@ Result<void> check_program(const KeyTable& table, const ShellCommand& command, S
 void complete_arguments(const ShellCommand& command, Settings& s) {
   if (!command.only_arguments) return;
   s.assume("the file holds arguments and launches nothing: it is read as one job");
-  const auto usual = [&](const char* key, const std::string& value) {
+  const auto usual = [&](const char* key, const std::vector<std::string>& value) {
     if (s.has(key) || s.is_by_flags(key)) return;
-    s.add({.key = key, .words = {value}, .is_usual = true});
-    s.assume(fmt::format("--{} {}: the file has none", key, value));
+    s.add({.key = key, .words = value, .is_usual = true});
+    s.assume(fmt::format("--{}{}: the file has none", key, value.empty() ? "" : " " + value[0]));
   };
-  usual("micro-batch-size", "1");
-  usual("seq-length", s.text("max-position-embeddings").value_or("4096"));
+  usual("micro-batch-size", {"1"});
+  constexpr int64_t usual_length = 4096;  // as of a config.json
+  const int64_t longest = s.count("max-position-embeddings").value_or(usual_length);
+  usual("seq-length", {fmt::format("{}", std::min(longest, usual_length))});
+  if (!s.has("fp16")) usual("bf16", {});
 }
 
 }  // namespace

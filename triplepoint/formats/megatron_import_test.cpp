@@ -350,6 +350,11 @@ TEST_CASE("nodes and devices are read of every launcher and scheduler") {
   CHECK(machines("", "deepspeed --include=localhost:4,5") == Machines(1, 2));
   CHECK(machines("", "mpirun -np 32 -npernode 8 python") == Machines(4, 8));
   CHECK(machines("", "mpirun -np 4 python") == Machines(1, 4));
+  CHECK(machines("", "msrun --worker_num 32 --local_worker_num 8") == Machines(4, 8));
+  CHECK(
+      assumes(import(with(line(""), "torchrun --nnodes 4 --nproc-per-node 8", "launch --ranks 32")),
+              "no launcher that is known (launch) starts the program: one process, on one GPU; "
+              "give --nodes for more"));
   CHECK(machines("", "flux run -N 2 -n 16 python") == Machines(2, 8));
   const std::string one = with(line(""), "--nnodes 4 ", "");
   CHECK(contains(refusal("#SBATCH -N 4\n" + one), "but the batch lines ask for 4"));
@@ -428,12 +433,16 @@ TEST_CASE("PAI's tokenizer has the vocabulary of its name, not of Megatron's own
 TEST_CASE("a file that holds only an array of arguments is read") {
   const auto read = import_megatron_args(spec::default_library(),
                                          "MODEL_ARGS=(\n  --num-layers 32\n  --hidden-size 4096\n  "
-                                         "--num-attention-heads 32\n  --vocab-size 32000\n)\n",
+                                         "--num-attention-heads 32\n  --vocab-size 32000\n  "
+                                         "--max-position-embeddings 131072\n)\n",
                                          "model.sh", {});
   REQUIRE(read);
   CHECK(read->job.model.num_layers == 32);
   CHECK(assumes(*read, "the file holds arguments and launches nothing: it is read as one job"));
   CHECK(read->length_from == "the file has none");
+  CHECK(read->job.plan.precision == spec::Precision::bf16);
+  CHECK(read->job.model.sequence_length == 4096);
+  CHECK(read->diagnoses.empty());
   CHECK_FALSE(read->stated.contains(spec::JobSetting::sequence_length));
   CHECK(
       refusal("ARGS=(--num-layers 32 --hidden-size $H --num-attention-heads 8)\n") ==
