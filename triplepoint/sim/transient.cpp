@@ -123,15 +123,33 @@ class WindowLength {
   size_t index_ = 0;
 };
 
-/// The conditions in which a step went fastest and slowest, and how long it would take in each.
-struct StepExtremes {
-  Seconds fast, slow;
-  Conditions at_best, at_worst;
+/// What a step's clocks are chosen under.
+struct StepState {
+  Conditions conditions;
+  std::vector<Celsius> dies;
+  std::vector<double> heat_ceiling;
+};
 
-  void add(const Conditions& conditions, Seconds step_time) {
-    const bool first = slow == Seconds();
-    if (first || step_time < fast) fast = step_time, at_best = conditions;
-    if (first || step_time > slow) slow = step_time, at_worst = conditions;
+/// On the way from the first to the second, by `share`.
+StepState between(const StepState& first, const StepState& second, double share) {
+  StepState mixed{between(first.conditions, second.conditions, share), first.dies,
+                  first.heat_ceiling};
+  for (size_t d = 0; d < mixed.dies.size(); ++d)
+    mixed.dies[d] = first.dies[d] + share * (second.dies[d] - first.dies[d]);
+  for (size_t d = 0; d < mixed.heat_ceiling.size(); ++d)
+    mixed.heat_ceiling[d] += share * (second.heat_ceiling[d] - first.heat_ceiling[d]);
+  return mixed;
+}
+
+/// The states in which a step went fastest and slowest, and how long it would take in each.
+struct StepExtremes {
+  using State = std::shared_ptr<const StepState>;
+  Seconds fast, slow;
+  State at_best, at_worst;
+
+  void add(Seconds step_time, const State& state) {
+    if (!at_best || step_time < fast) fast = step_time, at_best = state;
+    if (!at_worst || step_time > slow) slow = step_time, at_worst = state;
   }
 };
 
@@ -191,7 +209,7 @@ class TransientSimulation::State {
 
   void meet_changes();
   void refresh_step();
-  bool take_conditions_of_last_step(Seconds length);
+  bool take_state_of_last_step(Seconds length);
   void look_at_heat(Seconds window, const std::vector<Celsius>& before);
   void shut_down_past_limit(const std::vector<Celsius>& dies);
   std::vector<Celsius> dies() const { return heat_ ? heat_->dies() : std::vector<Celsius>(); }
@@ -292,20 +310,28 @@ void TransientSimulation::State::refresh_step() {
   has_step_ = fresh_ = true;
 }
 
-/// Conditions that last, in which a step takes as long as the last one did, which may have met
-/// several: one time base for power, energy and timeline. True if it met several.
-bool TransientSimulation::State::take_conditions_of_last_step(Seconds length) {
+/// A state that lasts, in which a step takes as long as the last one did, which may have met
+/// several: one time base for power, energy and timeline. True if faults came or went in it.
+bool TransientSimulation::State::take_state_of_last_step(Seconds length) {
   constexpr int halvings = 12;
-  const bool several = last_.at_best != last_.at_worst;
-  if (last_.slow == Seconds() || (!several && last_.at_best == model_->conditions())) return false;
-  const auto step_time_at = [&](double share) {
-    model_->set_conditions(between(last_.at_best, last_.at_worst, share));
-    has_step_ = fresh_ = false;
+  constexpr double alike = 0.01;
+  if (!last_.at_best) return false;
+  const StepState &best = *last_.at_best, &worst = *last_.at_worst;
+  const bool several = best.conditions != worst.conditions;
+  if (!several && best.conditions == model_->conditions()) {
     refresh_step();
+    if (abs(step_.timeline.step_time - length) <= alike * length) return false;
+  }
+  const auto step_time_at = [&](double share) {
+    const StepState state = between(best, worst, share);
+    model_->set_conditions(state.conditions);
+    step_ = step_at(*model_, state.dies);
+    update_step(*model_, state.dies, state.heat_ceiling, step_);
+    has_step_ = fresh_ = true;
     return step_.timeline.step_time;
   };
   double low = 0, high = 1;
-  for (int i = 0; several && i < halvings; ++i) {
+  for (int i = 0; last_.fast < last_.slow && i < halvings; ++i) {
     const double middle = 0.5 * (low + high);
     (step_time_at(middle) < length ? low : high) = middle;
   }
@@ -410,15 +436,14 @@ void TransientSimulation::State::train(Seconds window, Recorded* recorded) {
   // the number of steps in a span would depend on how it was divided.
   const Seconds rounding = 1e-12 * (step_time + now_);  // of moments, whose digits are finite
   Seconds at, left = (1 - progress_) * step_time;
-  const auto add_conditions = [&] {  // where nothing changes, nothing is asked
-    if (!model_->job.environment.faults.empty()) running_.add(model_->conditions(), step_time);
-  };
-  add_conditions();
+  const auto state =
+      std::make_shared<const StepState>(StepState{model_->conditions(), step_.dies, heat_ceiling_});
+  running_.add(step_time, state);
   while (at + left <= window + rounding) {
     at += left;
     end_step(now_ + at, recorded);
     left = step_time;
-    if (at + rounding < window) add_conditions();
+    if (at + rounding < window) running_.add(step_time, state);
   }
   progress_ += std::max(Seconds(), window - at) / step_time;
 }
@@ -533,7 +558,7 @@ run::Run TransientSimulation::State::advance(const Horizon& horizon) {
 void TransientSimulation::State::record_detail(run::Run& run, const Horizon& horizon) {
   if (shutdown_) return;
   std::vector<run::StepRecord> steps = std::move(run.steps);
-  if (!steps.empty() && take_conditions_of_last_step(steps.back().end - steps.back().begin))
+  if (!steps.empty() && take_state_of_last_step(steps.back().end - steps.back().begin))
     run.manifest.notes.push_back(
         "faults came or went within the last step: its figures are of lasting conditions between "
         "them, in which a step takes as long");
@@ -549,6 +574,7 @@ void TransientSimulation::State::record_detail(run::Run& run, const Horizon& hor
                .series = horizon.timeline ? StepSeries::nodes : StepSeries::none});
   run.steps = std::move(steps);
   keep_peaks(run);
+  has_step_ = false;
   meet_changes();
 }
 

@@ -56,8 +56,7 @@ class TransientSimulation {
   /// Advances by the horizon's duration or number of steps.
   run::Run advance(const Horizon& horizon);
   /// Adds a step in detail: peaks, ripple and timeline in place of the plain summaries. Its
-  /// temperatures are those of this moment, its faults and length those of the step that ended
-  /// last.
+  /// temperatures, faults and length are those of the step that ended last.
   void record_detail(run::Run& run, const Horizon& horizon);
   /// Pauses training: a restart, a checkpoint write, a move.
   void pause(Seconds duration);

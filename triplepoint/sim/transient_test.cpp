@@ -164,8 +164,8 @@ TEST_CASE("a transient is one simulation advanced once") {
 }
 
 TEST_CASE("the step in detail is as long as the last one, though a fault flaps or has just begun") {
-  for (const char* fault :
-       {"gpu=3,power=0.3,every=2s@10s", "node=1,link=0.05,every=3s@10s", "gpu=3,power=0.3@59.9s"}) {
+  for (const char* fault : {"gpu=3,power=0.3,every=2s@10s", "node=1,link=0.05,every=3s@10s",
+                            "gpu=3,power=0.3@59.9s", "gpu=3,heat_path=20@40s"}) {
     CAPTURE(fault);
     spec::Job job = small_job();
     job.environment.faults = {*spec::parse_fault(fault)};
