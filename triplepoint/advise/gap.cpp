@@ -50,7 +50,9 @@ class Explainer {
         intervals_(intervals),
         seen_(metrics::measure(run)),
         calls_(metrics::calls_in_gaps(run.timeline)) {
-    gap_.history = metrics::step_history(run.steps);
+    const bool is_simulated = run.manifest.origin == run::Origin::simulated;
+    gap_.history = metrics::step_history(
+        run.steps, is_simulated ? metrics::StepTimes::of_steps : metrics::StepTimes::of_lines);
     look_at_ranks();
     if (predicted == nullptr) return;
     if (!run.manifest.job && predicted->manifest.job)
@@ -70,16 +72,20 @@ class Explainer {
   Gap explain() {
     const metrics::StepHistory& history = gap_.history;
     gap_.measured = history.steps > 0 ? history.mean : seen_.step_time.value_or(Seconds());
-    const Seconds ordinary = history.steps > 0 ? history.ordinary() : gap_.measured;
-    gap_.base = gap_.predicted.value_or(rank_steps_.empty() ? ordinary : gap_.measured);
+    // Steps of a level may be shorter than its median, in the mean.
+    ordinary_ =
+        history.steps > 0 ? history.ordinary() + std::min(Seconds(), history.rest) : gap_.measured;
+    gap_.base = gap_.predicted.value_or(rank_steps_.empty() ? ordinary_ : gap_.measured);
     for (const StepPattern& pattern : history.patterns)
-      if (!is_inside(pattern) && !is_small(pattern, ordinary)) {
+      if (gap_.predicted && is_of_clocks(pattern, run_, seen_, history.base)) {
+        ordinary_ = ordinary_ + pattern.cost;
+      } else if (!is_inside(pattern) && !is_small(pattern, ordinary_)) {
         gap_.parts.push_back(part_of(pattern, history.base));
         name_marked_region(run_, pattern, gap_.parts.back());
         if (!gap_.predicted && !rank_steps_.empty()) gap_.base = gap_.base - pattern.cost;
       }
     name_restarts();
-    left_ = ordinary - gap_.base;
+    left_ = ordinary_ - gap_.base;
     if (settings_) take(*settings_);
     if (gap_.predicted) take_host_calls();
     for (GapPart& part : parts_of_others(run_, seen_)) {
@@ -122,13 +128,13 @@ class Explainer {
     plain_ = std::move(own);
   }
 
-  /// What is seen in detail is of the last step; of the mean step it is as much less as that is
+  /// What is seen in detail is of the last step; of the ordinary step it is as much less as that is
   /// nearer to the prediction.
-  double share_of_mean_step() const {
+  double share_of_ordinary_step() const {
     if (!seen_.step_time || !plain_.step_time) return 1;
     const Seconds seen = *seen_.step_time - *plain_.step_time;
-    const Seconds mean = gap_.measured - *plain_.step_time;
-    return mean > Seconds() && seen > mean ? mean / seen : 1;
+    const Seconds ordinary = ordinary_ - *plain_.step_time;
+    return ordinary > Seconds() && seen > ordinary ? ordinary / seen : 1;
   }
 
   /// What most ranks wait for cores, beyond what they did in the run that it is compared with.
@@ -414,8 +420,8 @@ class Explainer {
     for (size_t i = 0; i < named_.size(); ++i) {
       Seconds bounds = sum_of(named_[i].parts, &GapPart::cost);
       for (GapPart& part : named_[i].parts) {
-        part.cost =
-            share_of_mean_step() * (bounds > Seconds() ? part.cost / bounds * costs[i] : costs[i]);
+        part.cost = share_of_ordinary_step() *
+                    (bounds > Seconds() ? part.cost / bounds * costs[i] : costs[i]);
         part.at_most = false;
         if (part.cost < least_part * gap_.measured) continue;
         left_ = left_ - part.cost;
@@ -525,7 +531,8 @@ class Explainer {
   std::optional<metrics::GapCalls> calls_;
   std::vector<metrics::MeanStep> rank_steps_;  // where the kernels of ranks are known
   Gap gap_;
-  Seconds left_;  // of the ordinary step, not explained yet
+  Seconds ordinary_;  // step
+  Seconds left_;      // of it, not explained yet
   Explained explained_;
   std::vector<Named> named_;
   size_t steps_left_out_ = 0;  // of traces

@@ -267,6 +267,26 @@ std::vector<GapPart> parts_of_others(const run::Run& run, const Metrics& seen) {
   return parts;
 }
 
+bool is_of_clocks(const metrics::StepPattern& pattern, const run::Run& run, const Metrics& seen,
+                  Seconds base) {
+  if (pattern.kind != metrics::StepPattern::Kind::tails) return false;
+  constexpr double lower = 0.9;
+  const auto is_low = [&](size_t device) {
+    const run::Series* const clock =
+        run::find_series(run, "sm_clock_mhz", run.devices[device].index, false);
+    if (clock == nullptr) return false;
+    std::vector<double> in_long, in_others;
+    for (const run::StepRecord& step : run.steps) {
+      const auto all = run::statistics(*clock, step.begin, step.end);
+      const bool is_long = step.end - step.begin > base + 0.5 * pattern.excess;
+      if (all.count > 0) (is_long ? in_long : in_others).push_back(all.time_weighted_mean);
+    }
+    return !in_long.empty() && !in_others.empty() && mean(in_long) < lower * mean(in_others);
+  };
+  return std::ranges::any_of(slow_devices(run, seen).held,
+                             [&](const auto& held) { return is_low(held.device); });
+}
+
 std::vector<ClockCause> clock_causes(const run::Run& run, const Metrics& seen,
                                      const Metrics* predicted, bool against_recording) {
   std::vector<ClockCause> causes;

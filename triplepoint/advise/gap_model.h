@@ -130,6 +130,9 @@ struct ClockCause {
 
 /// Late ranks of traces, slow links and hosts of a simulated run: as measured.
 std::vector<GapPart> parts_of_others(const run::Run&, const metrics::Metrics& seen);
+/// Whether the clock of a slow GPU is low in the single long steps, which are then no others.
+bool is_of_clocks(const metrics::StepPattern&, const run::Run&, const metrics::Metrics& seen,
+                  Seconds base);
 /// Slow GPUs of a recording; against a prediction also all the others, if they run below the
 /// predicted clock, or boards that differ more than predicted.
 std::vector<ClockCause> clock_causes(const run::Run&, const metrics::Metrics& seen,

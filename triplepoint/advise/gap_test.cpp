@@ -625,13 +625,21 @@ TEST_CASE("of two measured runs settings cost no more than their prediction may 
 }
 
 TEST_CASE("a fault that comes midway costs the mean step what it adds to it") {
-  spec::Job job = dense_job();
-  job.environment.faults = {*spec::parse_fault("node=1,fan=0.2@100s")};
-  const run::Run measured = sim::simulate(job, {.duration = 300 * unit::s});
-  const Gap gap = gap_of(measured, &prediction_of(dense_job()));
-  REQUIRE(gap.parts.size() == 1);
-  CHECK(gap.parts[0].cause == "heat");
-  CHECK(abs(gap.unexplained) < 0.15 * (gap.measured - gap.base));
+  const std::pair<const char*, const char*> faults[] = {
+      {"node=1,fan=0.2@100s", "heat"},     {"gpu=3,heat_path=8@60s", "heat"},
+      {"gpu=3,heat_path=12@150s", "heat"}, {"gpu=2,power=0.5@200s", "power_limit"},
+      {"node=1,link=0.05@150s", "links"},  {"gpu=5,link=0.2@20s", "links"},
+  };
+  for (const auto& [fault, cause] : faults) {
+    CAPTURE(std::string(fault));
+    spec::Job job = dense_job();
+    job.environment.faults = {*spec::parse_fault(fault)};
+    const run::Run measured = sim::simulate(job, {.duration = 300 * unit::s});
+    const Gap gap = gap_of(measured, &prediction_of(dense_job()));
+    REQUIRE(gap.parts.size() == 1);
+    CHECK(gap.parts[0].cause == cause);
+    CHECK(abs(gap.unexplained) < 0.15 * (gap.measured - gap.base));
+  }
 }
 
 TEST_CASE("a prediction of another training is refused in the first sentence") {

@@ -48,14 +48,15 @@ bool is_same_line(const run::StepRecord& before, const run::StepRecord& step) {
          std::abs(step.begin.nanoseconds() - before.end.nanoseconds()) <= 2;
 }
 
-std::vector<Line> lines_of(std::span<const run::StepRecord> steps) {
+std::vector<Line> lines_of(std::span<const run::StepRecord> steps, StepTimes times) {
   constexpr double least_alike = 0.4;  // of all steps; fewer are alike by chance
   std::vector<run::StepRecord> sorted(steps.begin(), steps.end());
   std::ranges::stable_sort(sorted, [](const auto& a, const auto& b) { return a.begin < b.begin; });
   size_t alike = 0;
   for (size_t i = 1; i < sorted.size(); ++i)
     alike += is_same_line(sorted[i - 1], sorted[i]);
-  const bool has_means = as_real(alike) > least_alike * as_real(sorted.size());
+  const bool has_means =
+      times == StepTimes::of_lines && as_real(alike) > least_alike * as_real(sorted.size());
   std::vector<Line> lines;
   for (size_t i = 0; i < sorted.size(); ++i) {
     if (i > 0 && has_means && is_same_line(sorted[i - 1], sorted[i])) {
@@ -622,8 +623,8 @@ Seconds StepHistory::ordinary() const {
   return time;
 }
 
-StepHistory step_history(std::span<const run::StepRecord> steps) {
-  return History(lines_of(steps)).read();
+StepHistory step_history(std::span<const run::StepRecord> steps, StepTimes times) {
+  return History(lines_of(steps, times)).read();
 }
 
 }  // namespace triplepoint::metrics

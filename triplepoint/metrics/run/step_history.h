@@ -62,6 +62,9 @@ struct StepHistory {
   Seconds ordinary() const;
 };
 
+/// Whether steps that are equal to the nanosecond may be one line of a log, which tells their mean.
+enum class StepTimes : uint8_t { of_lines, of_steps };
+
 /// Needs at least 20 steps to see patterns; of fewer only pauses longer than a step are known.
 ///
 /// Scatter is the median absolute difference of neighbours, so that no pattern widens it. Models
@@ -76,6 +79,6 @@ struct StepHistory {
 ///
 /// Sources: G. Schwarz, "Estimating the dimension of a model", Annals of Statistics 1978; D. Leahy
 /// et al., ApJ 1983 (epoch folding).
-StepHistory step_history(std::span<const run::StepRecord>);
+StepHistory step_history(std::span<const run::StepRecord>, StepTimes = StepTimes::of_lines);
 
 }  // namespace triplepoint::metrics
