@@ -676,6 +676,10 @@ TEST_CASE("the answer's table adds up, and its verdict is short") {
   double sum = sum_of(table.rows, [&](const auto& row) { return *number_in(row[1]); });
   CHECK(sum == Approx(gap.measured / unit::s));
   CHECK(answer.verdict.find("every 6 steps") != std::string::npos);
+  run.shutdown = {.device = 3, .die_c = 92, .time = 285 * unit::s};
+  CHECK(why_answer(gap, run, "run")
+            .verdict.ends_with("GPU 3 reaches 92.0 °C after 285 s and shuts "
+                               "down; the job ends there."));
 }
 
 TEST_CASE("long steps are at what the recording marks then") {

@@ -220,6 +220,7 @@ std::string slow_steps_text(const run::Run& run) {
 answers::Document why_answer(const Gap& gap, const run::Run& measured, std::string title) {
   answers::Document answer{
       .kind = "why", .title = std::move(title), .facts = "", .verdict = joined(gap_sentences(gap))};
+  if (measured.shutdown) answer.verdict += fmt::format(" {}.", run::shutdown_text(measured));
   answer.key_figures = {{"measured step", time_of(gap.measured),
                          gap.history.steps > 1 ? fmt::format("mean of {} steps", gap.history.steps)
                          : gap.history.steps == 1 ? "one step"
