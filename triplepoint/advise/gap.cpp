@@ -451,7 +451,16 @@ class Explainer {
     std::vector<Excess> all = excesses(before, after);
     std::ranges::stable_sort(all, std::greater(), &Excess::excess);
     for (const Excess& one : all)
-      if (one.excess >= least_part * gap_.measured) take(part_of_excess(one, before, after));
+      if (one.excess >= least_part * gap_.measured) take_more(part_of_excess(one, before, after));
+  }
+
+  /// Of a cause that is named already it is what the fit of its degree has left.
+  void take_more(GapPart part) {
+    const auto same = std::ranges::find(gap_.parts, part.cause, &GapPart::cause);
+    if (same == gap_.parts.end() || part.cause == unknown_cause) return take(std::move(part));
+    const Seconds cost = std::min(part.cost, std::max(Seconds(), left_));
+    same->cost += cost;
+    left_ = left_ - cost;
   }
 
   GapPart part_of_excess(const Excess& one, const Metrics& before, const Metrics& after) const {

@@ -8,6 +8,7 @@
 // device alike: those of one bottleneck that have different causes become several.
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "triplepoint/base/statistics.h"
 
@@ -59,7 +60,10 @@ class ClockCauses {
         evidence.insert(evidence.begin(), found.evidence.front());
       if (found.of == Bottleneck::Of::node)
         evidence.front().name = "GPU " + run::device_number(view_.run, slowest);
-      const run::Cause cause = cause_of(evidence);
+      run::Cause cause = cause_of(evidence);
+      if (cause == run::Cause::unknown && is_hotter(evidence) &&
+          is_of_hot_node(slowest, std::span(into).subspan(first)))
+        cause = run::Cause::heat;
       const auto same = std::find_if(into.begin() + static_cast<std::ptrdiff_t>(first), into.end(),
                                      [&](const Bottleneck& other) { return other.cause == cause; });
       if (same != into.end()) {
@@ -80,6 +84,20 @@ class ClockCauses {
   bool is_of(size_t device, Bottleneck::Of of, int32_t who) const {
     const run::Device& d = view_.run.devices[device];
     return who == (of == Bottleneck::Of::node ? d.node : d.index);
+  }
+
+  /// Heat holds back several other GPUs of its node: they have the air in common.
+  bool is_of_hot_node(size_t device, std::span<const Bottleneck> found) const {
+    const auto& devices = view_.run.devices;
+    int64_t others = 0;
+    for (const Bottleneck& one : found)
+      if (one.cause == run::Cause::heat && one.of == Bottleneck::Of::gpu)
+        others += std::ranges::count_if(one.who, [&](int32_t who) {
+          return std::ranges::any_of(devices, [&](const run::Device& d) {
+            return d.index == who && d.node == devices[device].node;
+          });
+        });
+    return others > 1;
   }
 
   /// Of a node the GPU that sets its pace.
