@@ -12,7 +12,7 @@ import re
 import sys
 
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.S)
-TOKEN = re.compile(r"[A-Za-z_]\w*|::|[{}();=<>,]|\S")
+TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.']*|::|[{}();=<>,]|\S")
 KEYWORDS = set("if for while switch return sizeof catch operator decltype static_assert namespace using struct class enum "
                "const constexpr static inline auto template typename noexcept alignas requires else do "
                "TEST_CASE".split())  # a macro that names its function by a counter
@@ -33,7 +33,7 @@ def local_names(text, header=False):
         # Only what stands directly in namespaces counts; `scopes` holds what opened every brace.
         if parentheses <= 1 and all(scope != "other" for scope in scopes):
             local = header or "anonymous" in scopes or (previous and "static" in previous)
-            if local and token in "(={;" and parentheses == (token == "("):
+            if local and token in "(={;" and parentheses == (token == "(") and (token == "=" or "=" not in previous):
                 words = [word for word in previous if re.match(r"[A-Za-z_]\w*$", word)]
                 is_type = any(kind in previous for kind in ("struct", "class", "enum", "using", "namespace"))
                 if words and not is_type and (previous[-1] == words[-1] or (token == "=" and "(" not in previous)):

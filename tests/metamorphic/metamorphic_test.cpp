@@ -2,7 +2,7 @@
 // What a change to a job may and may not do to its speed, power, heat and memory, on random jobs.
 //
 // The lists of relations are the tests; this file runs them. A violation names the seed of its job
-// (random_job.cpp). The slow program checks more jobs, and writes relations.csv where TPT_RELATIONS
+// (random_job.cpp). The slow test checks more jobs, and writes relations.csv where TPT_RELATIONS
 // names it.
 #include <cstdlib>
 #include <string>
@@ -18,12 +18,8 @@
 namespace triplepoint::metamorphic {
 namespace {
 
-#ifdef TPT_MANY_JOBS
-constexpr bool many = true;
-#else
-constexpr bool many = false;
-#endif
-constexpr uint64_t jobs = many ? 200 : 20;
+const bool many = std::getenv("TPT_MANY_JOBS") != nullptr;
+const uint64_t jobs = many ? 200 : 20;
 
 void append_rows(const char* path, const std::string& group, const std::vector<Tally>& tallies) {
   const auto before = read_file(path);
@@ -45,7 +41,7 @@ void check_list(const std::string& group, const std::vector<Tally>& tallies) {
   for (const Tally& tally : tallies)
     laws.push_back(tally.name);
   CHECK_MESSAGE(listed == laws,
-                "relations.csv is stale; run metamorphic_slow_test with "
+                "relations.csv is stale; run metamorphic_test with TPT_MANY_JOBS and "
                 "TPT_RELATIONS set to a new file and put it there");
 }
 

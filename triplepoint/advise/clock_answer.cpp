@@ -33,8 +33,8 @@ struct StageMeans {
   std::vector<Hertz> clocks;
 };
 
-std::vector<StageMeans> stage_means(const spec::Job& job, const ClockPlan& plan,
-                                    const ClockPoint* point) {
+std::vector<StageMeans> means_of_stages(const spec::Job& job, const ClockPlan& plan,
+                                        const ClockPoint* point) {
   const workload::RankGrid grid(job);
   std::vector<StageMeans> stages(plan.stages.size());
   const double share = as_real(stages.size()) / as_real(job.world_size());
@@ -96,7 +96,7 @@ DataTable stage_table(const spec::Job& job, const ClockPlan& plan, const ClockPo
                    {"power_before_w", "W today", 1, 0},
                    {"power_w", "W then", 1, 0},
                    {"why", "why"}};
-  const std::vector<StageMeans> means = stage_means(job, plan, point);
+  const std::vector<StageMeans> means = means_of_stages(job, plan, point);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const StageSlack& stage = plan.stages[s];
     double locked = 0;  // mean

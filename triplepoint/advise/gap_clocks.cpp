@@ -66,7 +66,7 @@ Seconds cost_of(const Bottleneck& bottleneck, const run::Run& run) {
          (steps * std::max<double>(1, run.timeline.num_ranks - 1));
 }
 
-GapPart part_of(const Bottleneck& bottleneck, const run::Run& run, Seconds cost) {
+GapPart bottleneck_part(const Bottleneck& bottleneck, const run::Run& run, Seconds cost) {
   const bool of_ranks = bottleneck.of == Bottleneck::Of::rank;
   return {
       .cause = std::string(answers::name_of(bottleneck.cause)),
@@ -126,7 +126,7 @@ ClockCause slow_devices(const run::Run& run, const Metrics& seen) {
   for (size_t i = 0; i < all.size(); ++i) {
     const auto& [cost, one] = all[i];
     const Seconds next = i + 1 < all.size() ? all[i + 1].first : Seconds();
-    if (cost > next) cause.parts.push_back(part_of(*one, run, cost - next));
+    if (cost > next) cause.parts.push_back(bottleneck_part(*one, run, cost - next));
     if (cost > next && i > 0 && !cause.parts.back().advice.empty()) {
       std::string& advice = cause.parts.back().advice;
       advice.front() = lower_case(advice.front());
@@ -261,7 +261,7 @@ void name_core_wait(const run::Run& run, const Bottleneck& late, GapPart& part) 
 std::vector<GapPart> parts_of_others(const run::Run& run, const Metrics& seen) {
   std::vector<GapPart> parts;
   for (const auto& [cost, one] : slow_ones(run, seen, false)) {
-    parts.push_back(part_of(*one, run, cost));
+    parts.push_back(bottleneck_part(*one, run, cost));
     name_core_wait(run, *one, parts.back());
   }
   return parts;

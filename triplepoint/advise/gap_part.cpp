@@ -50,7 +50,7 @@ PatternWords words_of_levels(const StepPattern& pattern) {
           "down when the second phase begins; the others cool at full clock"};
 }
 
-PatternWords words_of(const StepPattern& pattern, Seconds base) {
+PatternWords pattern_words(const StepPattern& pattern, Seconds base) {
   using Kind = StepPattern::Kind;
   const std::string each = time_of(pattern.excess);
   switch (pattern.kind) {
@@ -116,7 +116,7 @@ PatternWords words_of(const StepPattern& pattern, Seconds base) {
 }  // namespace
 
 GapPart part_of(const StepPattern& pattern, Seconds base) {
-  PatternWords words = words_of(pattern, base);
+  PatternWords words = pattern_words(pattern, base);
   return {.cause = std::move(words.cause),
           .what = std::move(words.what),
           .seen_in = "steps",

@@ -630,8 +630,9 @@ TEST_CASE("a fault that comes midway costs the mean step what it adds to it") {
       {"gpu=3,heat_path=12@150s", "heat"}, {"gpu=2,power=0.5@200s", "power_limit"},
       {"node=1,link=0.05@150s", "links"},  {"gpu=5,link=0.2@20s", "links"},
   };
-  for (const auto& [fault, cause] : faults) {
-    CAPTURE(std::string(fault));
+  for (const auto& [text, cause] : faults) {
+    const std::string fault = text;
+    CAPTURE(fault);
     spec::Job job = dense_job();
     job.environment.faults = {*spec::parse_fault(fault)};
     const run::Run measured = sim::simulate(job, {.duration = 300 * unit::s});

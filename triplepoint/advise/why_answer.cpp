@@ -24,7 +24,7 @@ std::string gain_of(const Gap& gap, const GapPart& part) {
 }
 
 /// "rank order" of rank_order.
-std::string words_of(std::string cause) {
+std::string cause_words(std::string cause) {
   std::ranges::replace(cause, '_', ' ');
   return cause;
 }
@@ -124,7 +124,7 @@ answers::Figure parts_figure(const Gap& gap) {
       : gap.against_recording ? "other recording"
                               : "predicted");
   for (size_t i = 0; i < gap.parts.size(); ++i)
-    add(gap.parts[i].cost, styles[i % styles.size()], words_of(gap.parts[i].cause));
+    add(gap.parts[i].cost, styles[i % styles.size()], cause_words(gap.parts[i].cause));
   add(gap.unexplained, "k-other", "unexplained");
   figure.chart = answers::BarChart{
       .title = figure.title, .unit = "seconds of a step", .bars = {std::move(bar)}};
@@ -231,7 +231,7 @@ answers::Document why_answer(const Gap& gap, const run::Run& measured, std::stri
          time_of(*gap.predicted), ""});
   if (!gap.parts.empty())
     answer.key_figures.push_back(
-        {"largest cause", time_of(gap.parts.front().cost), words_of(gap.parts.front().cause)});
+        {"largest cause", time_of(gap.parts.front().cost), cause_words(gap.parts.front().cause)});
   if (gap.predicted || !gap.parts.empty())
     answer.key_figures.push_back(
         {"unexplained",

@@ -349,7 +349,8 @@ std::string verdict_of(const Learned& learned) {
   return text;
 }
 
-Json numbers_of(const Learned& learned, const calibrate::OwnRuns& own, const std::string& folder) {
+Json learned_numbers(const Learned& learned, const calibrate::OwnRuns& own,
+                     const std::string& folder) {
   Json json = {{"schema", 1},
                {"folder", folder},
                {"power_runs", learned.calibration.power().runs},
@@ -382,7 +383,7 @@ answers::Document calibration_answer(const Learned& learned, const calibrate::Ow
   answers::Document answer{.kind = "calibration",
                            .title = folder,
                            .verdict = verdict_of(learned),
-                           .numbers = numbers_of(learned, own, folder)};
+                           .numbers = learned_numbers(learned, own, folder)};
   answer.sections.push_back(warnings(learned, own));
   if (!learned.runs.empty()) {
     answer.sections.push_back(runs(learned));

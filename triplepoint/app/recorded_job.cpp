@@ -17,7 +17,7 @@ namespace {
 
 using OpsByName = std::map<std::string_view, const spec::Op*>;
 
-void collect(const std::vector<spec::Op>& ops, OpsByName& all) {
+void collect_ops(const std::vector<spec::Op>& ops, OpsByName& all) {
   for (const spec::Op& op : ops)
     all.emplace(op.name, &op);
 }
@@ -28,11 +28,11 @@ OpsByName ops_of(const workload::WorkGraph& graph) {
     for (const auto* groups :
          {&work.forward, &work.recompute, &work.backward_input, &work.backward_weight})
       for (const workload::OpGroup& group : *groups)
-        collect(group.ops, all);
+        collect_ops(group.ops, all);
   for (const workload::StepWork& work : graph.step_works)
     for (const auto* ops :
          {&work.gradient_sync, &work.gradient_norm, &work.optimizer, &work.parameter_sync})
-      collect(*ops, all);
+      collect_ops(*ops, all);
   return all;
 }
 

@@ -324,7 +324,7 @@ void price(const PartEstimator& estimator, LayerCosts& costs) {
   costs.resting_power = estimator.resting_power() / unit::W;
 }
 
-PartName name_of(spec::LayerKind kind) {
+PartName part_name(spec::LayerKind kind) {
   return {workload::name_of_layer(kind), true, workload::transformer_share(kind)};
 }
 constexpr PartName name_of_prediction{"prediction", true};
@@ -338,7 +338,7 @@ void for_each_part(workload::ModelParts& parts, const auto& visit) {
              [](LayerCosts& costs) -> PartCost& { return costs.embedding; });
   visit_part({"head"}, parts.head, [](LayerCosts& costs) -> PartCost& { return costs.head; });
   for (const spec::LayerKind kind : workload::all_layer_kinds)
-    visit_part(name_of(kind), parts.layers[as_size(kind)],
+    visit_part(part_name(kind), parts.layers[as_size(kind)],
                [kind](LayerCosts& costs) -> PartCost& { return costs.layers[as_size(kind)]; });
   visit_part(name_of_prediction, parts.prediction,
              [](LayerCosts& costs) -> PartCost& { return costs.prediction; });
@@ -404,7 +404,7 @@ void estimate_selected(const spec::Job& job, const Typical& typical, LayerCosts&
   PartEstimator estimator{job, typical, graph, EnergyBound::none};
   for (const spec::LayerKind kind : workload::all_layer_kinds)
     costs.layers[as_size(kind)].selected =
-        estimate_selected(estimator, name_of(kind), parts.layers[as_size(kind)]);
+        estimate_selected(estimator, part_name(kind), parts.layers[as_size(kind)]);
   costs.prediction.selected = estimate_selected(estimator, name_of_prediction, parts.prediction);
 }
 

@@ -117,8 +117,8 @@ std::string fastest_text(const Sized& cheapest, const Sized& fastest,
                      percent(fastest.bill.money() / cheapest.bill.money() - 1));
 }
 
-std::string verdict_of(const std::vector<Sized>& all, const SizeLimits& limits,
-                       const metrics::BillRates& rates) {
+std::string size_verdict(const std::vector<Sized>& all, const SizeLimits& limits,
+                         const metrics::BillRates& rates) {
   const std::string tried =
       all.size() == 1 ? "the only size tried" : fmt::format("the {} sizes tried", all.size());
   const Sized *best = nullptr, *fastest = nullptr, *nearest = nullptr;
@@ -283,7 +283,7 @@ answers::Document size_answer(std::vector<Sized> all, const SizeLimits& limits,
                          ? fmt::format("Interrupted after {} of {} sizes, which concludes nothing; "
                                        "run it again to its end, or with fewer sizes.",
                                        all.size(), asked)
-                         : verdict_of(all, limits, rates),
+                         : size_verdict(all, limits, rates),
           .sections = {{.figures = {front_figure(all, rates)}},
                        {.id = "sizes", .title = "Sizes", .tables = {table_of(all, limits, rates)}}},
           .numbers = {{"model", first.model.name},

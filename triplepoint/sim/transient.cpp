@@ -131,7 +131,7 @@ struct StepState {
 };
 
 /// On the way from the first to the second, by `share`.
-StepState between(const StepState& first, const StepState& second, double share) {
+StepState state_between(const StepState& first, const StepState& second, double share) {
   StepState mixed{between(first.conditions, second.conditions, share), first.dies,
                   first.heat_ceiling};
   for (size_t d = 0; d < mixed.dies.size(); ++d)
@@ -323,7 +323,7 @@ bool TransientSimulation::State::take_state_of_last_step(Seconds length) {
     if (abs(step_.timeline.step_time - length) <= alike * length) return false;
   }
   const auto step_time_at = [&](double share) {
-    const StepState state = between(best, worst, share);
+    const StepState state = state_between(best, worst, share);
     model_->set_conditions(state.conditions);
     step_ = step_at(*model_, state.dies);
     update_step(*model_, state.dies, state.heat_ceiling, step_);

@@ -224,7 +224,7 @@ Result<bool> write_patterns(const Database& database, ColumnWriter& writer,
 }
 
 /// Whether its length and repetitions are possible.
-bool is_possible(const PieceRow& piece) {
+bool is_possible_piece(const PieceRow& piece) {
   constexpr double longest_s = 1e9;
   constexpr int32_t most_repetitions = 1 << 20;
   const double length = piece.length / unit::s, total = piece.repeat * length;
@@ -241,7 +241,7 @@ Result<bool> read_patterns(const Database& database, ColumnReader& reader,
     if (row.pattern < 0 || row.pattern >= static_cast<int64_t>(patterns.size()) || row.spans < 0 ||
         row.spans > static_cast<int64_t>(spans.size() - used))
       return damaged(database, "a pattern's spans are missing");
-    if (!is_possible(row)) return damaged(database, "a pattern has an impossible length");
+    if (!is_possible_piece(row)) return damaged(database, "a pattern has an impossible length");
     const auto first = spans.begin() + static_cast<std::ptrdiff_t>(used);
     patterns[as_size(row.pattern)].pieces.push_back({.spans = {first, first + row.spans},
                                                      .repeat = row.repeat,

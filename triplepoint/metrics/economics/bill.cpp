@@ -61,7 +61,7 @@ class RateReader {
 };
 
 /// Wall time per productive second.
-double slowdown(const BillRates& rates, Seconds job_mtbf, Seconds interval) {
+double slowdown_of_job(const BillRates& rates, Seconds job_mtbf, Seconds interval) {
   const double mean = job_mtbf / unit::s, tau = interval / unit::s;
   const double cycle = (tau + rates.checkpoint_write / unit::s) / mean;
   return mean * std::exp(rates.restart / job_mtbf) * std::expm1(cycle) / tau;
@@ -130,7 +130,7 @@ Bill bill_of(const BillInput& input, const BillRates& rates) {
         rates.checkpoint_interval > Seconds()
             ? rates.checkpoint_interval
             : best_checkpoint_interval(rates.checkpoint_write, bill.job_mtbf);
-    bill.total = slowdown(rates, bill.job_mtbf, bill.checkpoint_interval) * bill.total;
+    bill.total = slowdown_of_job(rates, bill.job_mtbf, bill.checkpoint_interval) * bill.total;
     bill.failures = bill.total / bill.job_mtbf;
   }
   if (bill.screening) {

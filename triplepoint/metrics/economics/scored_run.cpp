@@ -49,7 +49,7 @@ std::vector<run::StepRecord> scored_steps(const run::Run& run, Seconds warm_up) 
 }
 
 /// The same run, of which only these steps are known and what the series show of them.
-run::Run part_of(const run::Run& whole, const std::vector<run::StepRecord>& steps) {
+run::Run run_of_steps(const run::Run& whole, const std::vector<run::StepRecord>& steps) {
   run::Run part;
   part.manifest = whole.manifest;
   part.devices = whole.devices;
@@ -59,8 +59,8 @@ run::Run part_of(const run::Run& whole, const std::vector<run::StepRecord>& step
 }
 
 /// A simulated run knows the share itself, a recording the reasons.
-std::optional<double> throttled_share(const run::Run& run, const run::StepRecord& first,
-                                      const run::StepRecord& last) {
+std::optional<double> throttled_share_of(const run::Run& run, const run::StepRecord& first,
+                                         const run::StepRecord& last) {
   constexpr uint32_t no_throttling = 1U | 2U | 256U;  // idle, application and display clocks
   double sum = 0;
   const run::SeriesIndex series(run);
@@ -141,13 +141,13 @@ ScoreValues measure_for_score(const run::Run& run, Seconds warm_up) {
   };
   const std::vector<run::StepRecord> steps = scored_steps(run, warm_up);
   if (steps.size() < fewest_steps) return values;
-  Metrics part = measure(part_of(run, steps));
+  Metrics part = measure(run_of_steps(run, steps));
   count_energy_at(EnergyScope::gpu, part);  // scores are of the devices
   put(ScoreMetric::tokens_per_second_per_gpu, part.tokens_per_second_per_gpu);
   put(ScoreMetric::joules_per_token, part.joules_per_token);
   put(ScoreMetric::power_peak_w, peak_power(run, part));
   put(ScoreMetric::temperature_peak_c, part.temperature_peak_c);
-  put(ScoreMetric::throttled_share, throttled_share(run, steps.front(), steps.back()));
+  put(ScoreMetric::throttled_share, throttled_share_of(run, steps.front(), steps.back()));
   put(ScoreMetric::thermal_spread_k, spread_of(part.temperature_per_gpu_c));
   put(ScoreMetric::step_time_variation, variation(steps));
   if (steps.size() >= fewest_steps_for_drift) put(ScoreMetric::step_time_drift, drift(steps));

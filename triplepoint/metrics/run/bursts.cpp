@@ -38,7 +38,7 @@ Readings readings_in(const Series& series, run::Extent window) {
   return readings;
 }
 
-Seconds total_of(const std::vector<Seconds>& lengths) {
+Seconds total_length(const std::vector<Seconds>& lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), Seconds());
 }
 
@@ -78,7 +78,7 @@ std::optional<DeviceCoolDowns> find_cool_downs(const Series& die_c, run::Extent 
   const Readings readings = readings_in(die_c, window);
   const size_t count = readings.values.size();
   if (count < fewest_temperatures) return std::nullopt;
-  if (total_of(readings.lengths) / as_real(count) > shortest_cool_down) return std::nullopt;
+  if (total_length(readings.lengths) / as_real(count) > shortest_cool_down) return std::nullopt;
   Seconds watched;  // without gaps, in which nothing is known
   for (const Seconds length : readings.lengths)
     if (length <= shortest_cool_down) watched += length;
@@ -121,7 +121,7 @@ std::optional<DeviceBursts> measure_bursts(const Series& power, run::Extent wind
   Seconds close;
   for (size_t i = 0; i < watts.size(); ++i)
     if (watts[i] >= duty_level * *limit_w) close += readings.lengths[i];
-  bursts.duty = close / total_of(readings.lengths);
+  bursts.duty = close / total_length(readings.lengths);
   return bursts;
 }
 

@@ -92,7 +92,7 @@ FaultSpan span_of(const std::vector<DeviceSpan>& devices, const TimeRange& stret
   return span;
 }
 
-std::optional<FaultSpan> look_at(const run::Run& run, const TimeRange& stretch,
+std::optional<FaultSpan> span_of(const run::Run& run, const TimeRange& stretch,
                                  std::vector<DeviceSpan>& devices) {
   if (stretch.empty()) return std::nullopt;
   devices = devices_over(run, stretch);
@@ -228,7 +228,7 @@ std::vector<FaultPhase> fault_phases_of(const run::Run& run) {
     if (span) phases.push_back({std::move(name), *span});
   };
   std::vector<DeviceSpan> devices;
-  std::optional<FaultSpan> whole = look_at(run, {Seconds(), last_of(run)}, devices);
+  std::optional<FaultSpan> whole = span_of(run, {Seconds(), last_of(run)}, devices);
   if (whole)  // series have the ends of windows; what dies reach within a step stands beside them
     for (const run::DeviceSummary& summary : run.summaries)
       whole->peak_c = std::max(whole->peak_c, summary.die_peak_c.value_or(whole->peak_c));
@@ -262,9 +262,9 @@ std::vector<FaultEffect> fault_effects(const run::Run& run) {
     const Seconds end = end_of(fault, last);
     FaultEffect effect;
     effect.before =
-        look_at(run, {fault_free_begin(faults, fault), fault.begin}, effect.devices_before);
-    effect.during = look_at(run, {fault.begin, end}, effect.devices_during);
-    effect.after = look_at(run, {end, fault_free_end(faults, end, last)}, effect.devices_after);
+        span_of(run, {fault_free_begin(faults, fault), fault.begin}, effect.devices_before);
+    effect.during = span_of(run, {fault.begin, end}, effect.devices_during);
+    effect.after = span_of(run, {end, fault_free_end(faults, end, last)}, effect.devices_after);
     effect.waited_for = find_waited_for(effect);
     effects.push_back(std::move(effect));
   }

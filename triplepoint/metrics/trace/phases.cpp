@@ -26,7 +26,7 @@ std::string_view word_of(const run::SpanType& type, PhasesBy by) {
 }
 
 /// Everything under way, in one word; copies hide behind the rest.
-std::string names_of(const std::map<std::string_view, int>& open) {
+std::string joined_names(const std::map<std::string_view, int>& open) {
   std::string all;
   for (const auto& [label, count] : open) {
     if (count == 0 || (label == "copy" && open.size() > 1)) continue;
@@ -51,7 +51,7 @@ std::map<std::string, std::vector<TimeInterval>> divide(std::vector<Change> chan
   for (size_t i = 0; i < changes.size(); ++i) {
     const Change& change = changes[i];
     if (i > 0 && changes[i - 1].time < change.time)
-      append(phases[names_of(open)], changes[i - 1].time, change.time);
+      append(phases[joined_names(open)], changes[i - 1].time, change.time);
     if ((open[change.label] += change.by) == 0) open.erase(change.label);
   }
   return phases;

@@ -211,7 +211,8 @@ bool follow_device(const run::Timeline& timeline, TraceSteps& found) {
 }
 
 /// What the whole has beyond the sum of its steps lies between them. `extent`: of all steps.
-MeanStep mean_of(const RankBreakdown& whole, const std::vector<IdleTime>& steps, int64_t extent) {
+MeanStep mean_step_of(const RankBreakdown& whole, const std::vector<IdleTime>& steps,
+                      int64_t extent) {
   MeanStep mean{.rank = whole.rank, .steps = static_cast<int64_t>(steps.size())};
   mean.length = extent / mean.steps;
   const int64_t inside = sum_of(steps, [](const IdleTime& step) { return step.total(); });
@@ -353,7 +354,7 @@ std::vector<MeanStep> mean_steps(const run::Timeline& timeline, const TraceSteps
     busy[rank.rank] = rank.busy;
   for (const RankBreakdown& rank : breakdown_of_ranks(part_of(timeline, is_within))) {
     const auto [begin, end] = extents[rank.rank];
-    means.push_back(mean_of(rank, inside[rank.rank], end - begin));
+    means.push_back(mean_step_of(rank, inside[rank.rank], end - begin));
     means.back().outside = (rank.busy - busy[rank.rank]) / means.back().steps;
   }
   return means;

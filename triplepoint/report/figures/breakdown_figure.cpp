@@ -75,7 +75,7 @@ Bar bar_of(const TimesByRank& times, const RankTimes& rank, const TimeUnit& unit
   return bar;
 }
 
-std::vector<LegendEntry> legend_of(const TimesByRank& times) {
+std::vector<LegendEntry> times_legend(const TimesByRank& times) {
   std::vector<LegendEntry> legend;
   for (std::size_t i = 0; i < times.quantities.size(); ++i)
     if (times.quantities[i].style != nullptr && times.sum(i) > 0)
@@ -125,7 +125,7 @@ Figure figure_of(const TimesByRank& times, const std::string& whole, const std::
   for (const std::size_t i : drawn_of(not_computing))
     chart.bars.push_back(bar_of(times, times.ranks[i], unit));
   return {"time-by-rank", chart.title, note + drawn_note(chart.bars.size(), times.ranks.size()),
-          html_legend(legend_of(times)) + bar_chart_svg(chart), table_of(times, unit)};
+          html_legend(times_legend(times)) + bar_chart_svg(chart), table_of(times, unit)};
 }
 
 }  // namespace

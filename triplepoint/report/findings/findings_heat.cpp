@@ -21,7 +21,8 @@ constexpr double least_chance = 0.05;      // below it a pattern is not chance
 constexpr double least_heat_share = 5e-3;  // of the step, that its printed times tell apart
 constexpr double least_throttling = 0.01;  // share of time
 
-std::optional<double> ratio_of(const StudyRow& row, std::string_view key, std::string_view over) {
+std::optional<double> quantity_ratio(const StudyRow& row, std::string_view key,
+                                     std::string_view over) {
   const auto above = number_at(row, key), below = number_at(row, over);
   if (!above || !below || !(*below > 0)) return std::nullopt;
   return *above / *below;
@@ -61,12 +62,12 @@ double pace_chance(const StudyRow& row) {
 
 /// Whether the step waits for hot slots.
 bool slots_set_pace(const StudyRow& row) {
-  const auto clocks = ratio_of(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
+  const auto clocks = quantity_ratio(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
   return clocks && *clocks <= 1 - clear_clock_loss && pace_chance(row) < least_chance;
 }
 
 void add_pace(Finding& finding, const StudyRow& row) {
-  const auto clocks = ratio_of(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
+  const auto clocks = quantity_ratio(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
   if (clocks && *clocks < 1 - least_clock_loss)
     finding.say("; the hot ones clock {} lower",
                 less_than(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean"));
@@ -179,7 +180,7 @@ MaybeFinding about_slots(const Groups& groups) {
   const auto heat = [](const StudyRow& row) { return std::optional<double>(gap_of(row)); };
   Rows slowed;  // where heat lowers the clock and delays all ranks
   for (const StudyRow* row : all_that_ran(groups))
-    if (ratio_of(*row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean").value_or(1) <
+    if (quantity_ratio(*row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean").value_or(1) <
         1 - least_clock_loss)
       slowed.push_back(row);
   const StudyRow* worst = largest(slowed.empty() ? all_that_ran(groups) : slowed, heat);
@@ -225,10 +226,12 @@ std::optional<int32_t> gpu_slowed_by_heat(const StudyRow& row) {
 /// What heat costs the step and the clock, in the job whose step it stretches most.
 MaybeFinding about_lost_clocks(const Groups& groups) {
   const StudyRow* worst = largest(all_that_ran(groups), [](const StudyRow& row) {
-    return has_fault(row) ? std::nullopt : ratio_of(row, "step_time_s", "step_without_heat_s");
+    return has_fault(row) ? std::nullopt
+                          : quantity_ratio(row, "step_time_s", "step_without_heat_s");
   });
   if (worst == nullptr ||
-      ratio_of(*worst, "step_time_s", "step_without_heat_s").value_or(1) < 1 + least_heat_share ||
+      quantity_ratio(*worst, "step_time_s", "step_without_heat_s").value_or(1) <
+          1 + least_heat_share ||
       !number_at(*worst, "sm_clock_mhz.lost_to_power") ||
       number_at(*worst, "sm_clock_mhz.lost_to_temperature").value_or(0) < 1)
     return std::nullopt;

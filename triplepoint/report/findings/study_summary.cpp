@@ -328,7 +328,7 @@ Json terms_json(const std::vector<Term>& terms) {
   });
 }
 
-const char* name_of(Evidence::Form form) {
+const char* form_name(Evidence::Form form) {
   return word_for<Evidence::Form::difference>({"value", "more", "less", "difference"}, form);
 }
 
@@ -338,7 +338,7 @@ Json sentence_json(const Finding& finding) {
   for (const Evidence& evidence : finding.evidence())
     json["numbers"].push_back({{"printed", evidence.printed},
                                {"value", evidence.value},
-                               {"form", name_of(evidence.form)},
+                               {"form", form_name(evidence.form)},
                                {"above", terms_json(evidence.above)},
                                {"below", terms_json(evidence.below)}});
   return json;

@@ -151,7 +151,7 @@ std::string findings_list(const std::vector<RunFinding>& findings, std::size_t f
   return fmt::format("<ol class=\"findings\" start=\"{}\">{}</ol>", from + 1, html);
 }
 
-Figure kernel_figure(const run::Run& run, const Metrics& metrics) {
+Figure kernels_of_run(const run::Run& run, const Metrics& metrics) {
   BarChart chart{"Kernel seconds of each pipeline stage in one step",
                  "kernel seconds, mean over the stage's GPUs (s)",
                  {},
@@ -171,7 +171,7 @@ Figure kernel_figure(const run::Run& run, const Metrics& metrics) {
           without_blank_columns(answers::stage_table(run, metrics))};
 }
 
-Figure memory_figure(const run::Run& run) {
+Figure memory_of_run(const run::Run& run) {
   BarChart chart{
       run.manifest.fits_memory ? "Memory: every stage fits" : "Memory: the job does not fit",
       "memory of a GPU (GiB)",
@@ -305,8 +305,8 @@ std::string devices_section(const run::Run& run, const Metrics& metrics) {
 
 std::string charts_section(const run::Run& run, const Metrics& metrics) {
   std::vector<Figure> figures;
-  if (!metrics.stages.empty()) figures.push_back(kernel_figure(run, metrics));
-  if (!run.memory.empty()) figures.push_back(memory_figure(run));
+  if (!metrics.stages.empty()) figures.push_back(kernels_of_run(run, metrics));
+  if (!run.memory.empty()) figures.push_back(memory_of_run(run));
   const std::string html =
       figures.empty() ? "" : html_section("parts", "Kernel time and memory", html_figures(figures));
   return html + devices_section(run, metrics);
@@ -370,8 +370,8 @@ std::string bottleneck_section(const run::Run& run, const Metrics& metrics) {
 
 std::vector<Figure> run_figures(const run::Run& run, const Metrics& metrics) {
   std::vector<Figure> figures{pipeline_figure(run)};
-  if (!metrics.stages.empty()) figures.push_back(kernel_figure(run, metrics));
-  if (!run.memory.empty()) figures.push_back(memory_figure(run));
+  if (!metrics.stages.empty()) figures.push_back(kernels_of_run(run, metrics));
+  if (!run.memory.empty()) figures.push_back(memory_of_run(run));
   figures.push_back(chassis_figure(run, metrics));
   if (!metrics.energy_ledger_j.empty())
     figures.push_back(drawn(energy_ledger_figure({{"one step", &metrics.energy_ledger_j}})));

@@ -306,9 +306,9 @@ std::string coverage_sentence(const NamedRows& rows,
   return text + ".";
 }
 
-std::vector<std::string> sentences_of(const TableScores& all, const ScoreSummary& summary,
-                                      const NamedRows& rows,
-                                      const std::map<std::string, NamedRows>& families) {
+std::vector<std::string> validation_sentences(const TableScores& all, const ScoreSummary& summary,
+                                              const NamedRows& rows,
+                                              const std::map<std::string, NamedRows>& families) {
   std::vector<std::string> sentences = {worst_source_sentence(summary.families),
                                         coverage_sentence(rows, families)};
   const std::size_t ran = as_size(all.fit.ran_and_fits) + all.fit.false_oom.size();
@@ -397,7 +397,7 @@ answers::Document validation_document(const std::vector<calibrate::ValidatedFile
                              .facts = facts_of(files, all, summary)};
   document.key_figures = key_figures_of(summary, rows);
   Section findings{"findings", "Findings"};
-  for (std::string& sentence : sentences_of(all, summary, rows, families))
+  for (std::string& sentence : validation_sentences(all, summary, rows, families))
     findings.remarks.push_back({std::move(sentence)});
   document.sections = {{.id = "charts", .title = "", .figures = figures_of(rows, families)},
                        std::move(findings),

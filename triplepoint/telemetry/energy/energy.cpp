@@ -143,15 +143,15 @@ std::optional<int64_t> time_missing(const Line& line, int64_t slack, int64_t beg
 
 /// A stretch between two stamps that is far longer than an update: the driver was away, or the
 /// recorder was stopped.
-struct Gap {
+struct ReadingGap {
   int64_t begin = 0, end = 0;
 };
-std::vector<Gap> gaps_of(const Line& line, int64_t period, int64_t begin, int64_t end) {
+std::vector<ReadingGap> gaps_of(const Line& line, int64_t period, int64_t begin, int64_t end) {
   constexpr int64_t least_ns = 500'000'000;
   const int64_t longest = std::max(10 * period, least_ns);
-  std::vector<Gap> gaps;
+  std::vector<ReadingGap> gaps;
   for (size_t i = std::max<size_t>(1, line.after(begin)); i < line.size(); ++i) {
-    const Gap gap{std::max(line.time(i - 1), begin), std::min(line.time(i), end)};
+    const ReadingGap gap{std::max(line.time(i - 1), begin), std::min(line.time(i), end)};
     if (gap.begin >= end) break;
     if (gap.end - gap.begin > longest) gaps.push_back(gap);
   }
@@ -184,13 +184,13 @@ std::optional<EnergyEstimate> from_counter(const Series& counter, int64_t period
   };
   double joules = at(end) - at(begin), seen = joules;
   int64_t seen_ns = end - begin;
-  const std::vector<Gap> gaps = gaps_of(line, period, begin, end);
-  for (const Gap& gap : gaps) {
+  const std::vector<ReadingGap> gaps = gaps_of(line, period, begin, end);
+  for (const ReadingGap& gap : gaps) {
     seen -= at(gap.end) - at(gap.begin);
     seen_ns -= gap.end - gap.begin;
   }
   double in_gaps = 0;
-  for (const Gap& gap : gaps) {
+  for (const ReadingGap& gap : gaps) {
     const double grown = at(gap.end) - at(gap.begin);
     const double expected =
         seen_ns > 0 ? seen * as_real(gap.end - gap.begin) / as_real(seen_ns) : 0;
@@ -212,8 +212,9 @@ std::optional<EnergyEstimate> from_power(const Series& power, int64_t period, in
   if (!missing) return std::nullopt;
   const double joules = line.integral(begin, end);
   const double guessed = joules / as_real(end - begin) * as_real(*missing);
-  const double in_gaps = sum_of(gaps_of(line, period, begin, end),
-                                [&](const Gap& gap) { return line.integral(gap.begin, gap.end); });
+  const double in_gaps = sum_of(gaps_of(line, period, begin, end), [&](const ReadingGap& gap) {
+    return line.integral(gap.begin, gap.end);
+  });
   return estimate(
       joules, (line.at(begin) + line.at(end)) * in_seconds(period) + std::abs(guessed) + in_gaps);
 }

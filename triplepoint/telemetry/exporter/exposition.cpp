@@ -446,7 +446,7 @@ void add_reading(const Snapshot& snapshot, const LiveReading& reading, bool dcgm
   page.add(metric_of(about), std::move(labels), reading.value);
 }
 
-void add_facts(const Snapshot& snapshot, Page& page) {
+void write_facts(const Snapshot& snapshot, Page& page) {
   for (const LiveDevice& device : snapshot.devices) {
     const Labels labels = labels_of(snapshot, device.facts);
     page.add({.name = "triplepoint_gpu_up", .help = "Whether the GPU answers."}, labels,
@@ -547,7 +547,7 @@ std::string exposition(const Snapshot& snapshot, const std::vector<JobLabels>& j
     for (std::size_t i = 0; i < snapshot.devices.size(); ++i)
       if (snapshot.devices[i].answers)
         add_dcgm_facts(snapshot, static_cast<int32_t>(i), snapshot.devices[i].facts, page);
-  add_facts(snapshot, page);
+  write_facts(snapshot, page);
   add_jobs(snapshot, jobs, page);
   add_own_cost(snapshot.node.host, cost, options, page);
   return page.text();

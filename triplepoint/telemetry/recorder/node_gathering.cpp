@@ -79,7 +79,7 @@ void remove_abandoned(const Path& base) {
   }
 }
 
-std::optional<int32_t> number_in(std::string_view text) {
+std::optional<int32_t> integer_in(std::string_view text) {
   const auto number = whole_number(text);
   return number && *number <= INT32_MAX ? std::optional(static_cast<int32_t>(*number))
                                         : std::nullopt;
@@ -89,7 +89,7 @@ std::optional<int32_t> number_in(std::string_view text) {
 NodeRank read_introduction(const std::string& text, int64_t pid) {
   std::vector<std::string> lines = split(text, '\n');
   lines.resize(3);
-  NodeRank rank{.pid = pid, .rank = number_in(lines[0]), .local_rank = number_in(lines[1])};
+  NodeRank rank{.pid = pid, .rank = integer_in(lines[0]), .local_rank = integer_in(lines[1])};
   if (lines[2].starts_with('=')) rank.visible_devices = lines[2].substr(1);
   return rank;
 }

@@ -66,14 +66,14 @@ std::string boot_id() {
   return text;
 }
 
-std::string text_of(const std::vector<Gap>& gaps) {
+std::string gaps_text(const std::vector<Gap>& gaps) {
   std::string text;
   for (const Gap& gap : gaps)
     text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", gap.what, gap.why);
   return text;
 }
 
-run::Run head_of(const RecordingPlan& plan, const Sampler& sampler, const ClockPair& epoch) {
+run::Run run_head(const RecordingPlan& plan, const Sampler& sampler, const ClockPair& epoch) {
   run::Run head;
   head.manifest.origin = run::Origin::measured;
   head.manifest.fidelity = run::Fidelity::real;
@@ -89,7 +89,7 @@ run::Run head_of(const RecordingPlan& plan, const Sampler& sampler, const ClockP
       fmt::format("{:g}", plan.sampling.interval / unit::s);
   std::vector<Gap> gaps = plan.gaps;
   gaps.insert(gaps.end(), sampler.gaps().begin(), sampler.gaps().end());
-  if (!gaps.empty()) head.manifest.facts["not_measured"] = text_of(gaps);
+  if (!gaps.empty()) head.manifest.facts["not_measured"] = gaps_text(gaps);
   head.devices = sampler.devices();
   return head;
 }
@@ -101,7 +101,7 @@ Result<void> Recorder::begin_run() {
   epoch_ns_ = epoch.monotonic_ns;
   next_sync_ns_ = epoch_ns_ + sync_every_ns;
   last_drain_ns_ = last_safe_ns_ = epoch_ns_;
-  run_.emplace(TPT_TRY(run::GrowingRun::create(plan_.file, head_of(plan_, sampler_, epoch))));
+  run_.emplace(TPT_TRY(run::GrowingRun::create(plan_.file, run_head(plan_, sampler_, epoch))));
   marks_to_run_.emplace(*run_, epoch_ns_);
   series_.resize(sampler_.channels().size());
   look_at_clocks();
@@ -136,7 +136,7 @@ void Recorder::adopt_opened() {
   if (is_complete) plan_.opening.reset();
   std::vector<Gap> gaps = plan_.gaps;
   gaps.insert(gaps.end(), sampler_.gaps().begin(), sampler_.gaps().end());
-  if (std::string text = text_of(gaps); text != not_measured_ && !text.empty())
+  if (std::string text = gaps_text(gaps); text != not_measured_ && !text.empty())
     run_->fact("not_measured", not_measured_ = std::move(text));
 }
 

@@ -252,7 +252,7 @@ Column reading_of(const Known& one, const Unit* unit, std::optional<int32_t> gpu
           .of_node = one.of_node};
 }
 
-Column find_reading(std::string_view title, const Unit* unit) {
+Column reading_column(std::string_view title, const Unit* unit) {
   // Titles that mean several things without a unit.
   constexpr std::array vague = {"mem", "memory", "sm", "gpu", "gfx", "die", "clock", "energy"};
   for (const Known& one : known) {
@@ -336,12 +336,12 @@ Column column_of(std::string_view title, std::string_view unit_word) {
     }
   if (unit == nullptr && names_host(name)) return {.is = Is::host};
   if (Column found = reason_of(name); found.is != Is::unknown) return found;
-  if (Column found = find_reading(name, unit); found.is != Is::unknown) return found;
+  if (Column found = reading_column(name, unit); found.is != Is::unknown) return found;
   const std::size_t last = name.rfind('_');
   if (unit != nullptr || last == name.npos) return {};
   unit = unit_of(name.substr(last + 1));
   name.resize(last);
-  return unit == nullptr ? Column() : find_reading(name, unit);
+  return unit == nullptr ? Column() : reading_column(name, unit);
 }
 
 std::optional<double> number_in(std::string_view cell, const Column& column, bool decimal_comma) {

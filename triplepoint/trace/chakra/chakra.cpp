@@ -271,7 +271,7 @@ bool read_node(std::string_view bytes, Node& node) {
   return !reader.is_broken() && (node.type != NodeType::invalid || !node.name.empty());
 }
 
-constexpr size_t most_bytes = size_t{2} << 30U;
+constexpr size_t most_graph_bytes = size_t{2} << 30U;
 constexpr uint64_t longest_us = 1'000'000'000'000'000;  // 31 years, and 2001 as a Unix time
 constexpr uint64_t latest_us = 4 * longest_us;          // the year 2096
 
@@ -474,7 +474,7 @@ Result<Trace> parse_chakra(std::string_view bytes, const ReadOptions& options) {
 }
 
 Result<Trace> read_chakra(Input& input, const ReadOptions& options) {
-  const std::string bytes = TPT_TRY(input.rest(most_bytes));
+  const std::string bytes = TPT_TRY(input.rest(most_graph_bytes));
   return parse_chakra(bytes, options);
 }
 

@@ -14,7 +14,7 @@ constexpr std::string_view begin_of_rank = ",\n{\"ph\":\"M\",\"name\":\"triplepo
 constexpr std::string_view events = "\"traceEvents\": [";
 constexpr std::string_view first_event =
     R"({"ph":"M","name":"process_name","ts":0.000,"pid":-1,"tid":0,"args":{"name":"triplepoint"}})";
-constexpr size_t most_bytes = size_t{16} << 30;
+constexpr size_t most_merged_bytes = size_t{16} << 30;
 
 /// The number behind "rank": in the event that names it; -1: none.
 int32_t rank_in(std::string_view event) {
@@ -40,7 +40,7 @@ bool looks_like_merged_kineto(std::string_view head) {
 }
 
 Result<std::vector<NamedTrace>> read_merged_kineto(Input& input, const ReadOptions& options) {
-  const std::string text = TPT_TRY(input.rest(most_bytes));
+  const std::string text = TPT_TRY(input.rest(most_merged_bytes));
   const std::string head = text.substr(0, text.find(events) + events.size());
   std::vector<NamedTrace> traces;
   for (size_t begin = text.find(begin_of_rank); begin != std::string::npos;) {

@@ -15,7 +15,7 @@ namespace triplepoint::trace {
 
 namespace {
 
-constexpr size_t most_bytes = size_t{64} << 20U;
+constexpr size_t most_log_bytes = size_t{64} << 20U;
 
 std::vector<std::string_view> columns_of(std::string_view line) {
   std::vector<std::string_view> words;
@@ -220,7 +220,7 @@ class OutputReader {
 Result<NcclTests> parse_nccl_tests(Input& input) {
   NcclTests tests;
   OutputReader reader(tests);
-  const std::string all = TPT_TRY(input.rest(most_bytes));
+  const std::string all = TPT_TRY(input.rest(most_log_bytes));
   const bool whole = trimmed(all).starts_with('{') && reader.read_json(all);
   Input lines = Input::of_text(whole ? "" : all, input.name());
   TPT_TRY(for_each_line(lines, [&](std::string_view line) { reader.read(line); }));

@@ -24,7 +24,8 @@ namespace triplepoint::trace {
 
 namespace {
 
-constexpr size_t most_bytes = size_t{2} << 30U;  // of a compressed export, which is unpacked here
+constexpr size_t most_export_bytes = size_t{2}
+                                     << 30U;  // of a compressed export, which is unpacked here
 // Of NVTX events: from categories on.
 constexpr int64_t first_event_type = 33, push_pop_range = 59, start_end_range = 60,
                   last_event_type = 255;
@@ -408,7 +409,7 @@ class NsysReader {
 
 Result<run::Database> open(Input& input) {
   if (input.plain_file()) return run::Database::open(input.plain_file()->string());
-  const std::string bytes = TPT_TRY(input.rest(most_bytes));
+  const std::string bytes = TPT_TRY(input.rest(most_export_bytes));
   return run::Database::from_bytes(bytes, input.name());
 }
 

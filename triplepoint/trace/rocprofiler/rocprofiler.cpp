@@ -16,7 +16,7 @@
 namespace triplepoint::trace {
 namespace {
 
-constexpr size_t most_bytes = size_t{512} << 20U;
+constexpr size_t most_output_bytes = size_t{512} << 20U;
 
 /// Titles of the same column in rocprofv3 and in rocprof.
 struct Columns {
@@ -58,7 +58,7 @@ bool looks_like_rocprof_csv(std::string_view head) {
 }
 
 Result<Trace> read_rocprof_csv(Input& input, const ReadOptions& options) {
-  std::string text = TPT_TRY(input.rest(most_bytes));
+  std::string text = TPT_TRY(input.rest(most_output_bytes));
   const auto parse = [&] {
     return CsvTable::parse(text, input.name(), CsvTable::BadRows::leave_out);
   };
