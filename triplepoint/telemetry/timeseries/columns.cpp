@@ -28,20 +28,37 @@ struct Unit {
   char of;                 // what it measures: the letter of its basic unit
   double scale;            // in the unit of signals
 };
-// clang-format off
-constexpr std::array units = {
-    Unit{"w,watts,watt", 'W', 1}, Unit{"mw", 'W', 1e-3}, Unit{"MW", 'W', 1e6},
-    Unit{"uw", 'W', 1e-6}, Unit{"kw", 'W', 1e3},
-    Unit{"c,\u00b0c,celsius,celsius degree,degrees c", 'C', 1}, Unit{"mhz", 'H', 1},
-    Unit{"ghz", 'H', 1e3}, Unit{"hz,hertz", 'H', 1e-6}, Unit{"%,percent,pct", '%', 0.01},
-    Unit{"ratio", '%', 1}, Unit{"b,bytes", 'B', 1}, Unit{"kib", 'B', 1024},
-    Unit{"mib", 'B', 1048576}, Unit{"gib", 'B', 1073741824}, Unit{"kb", 'B', 1e3},
-    Unit{"mb", 'B', 1e6}, Unit{"gb", 'B', 1e9}, Unit{"j,joules", 'J', 1}, Unit{"mj", 'J', 1e-3},
-    Unit{"MJ", 'J', 1e6}, Unit{"uj", 'J', 1e-6}, Unit{"kj", 'J', 1e3}, Unit{"wh", 'J', 3600},
-    Unit{"kwh", 'J', 3.6e6}, Unit{"f,\u00b0f,fahrenheit", 'F', 1}, Unit{"v", 'V', 1},
-    Unit{"mv", 'V', 1e-3}, Unit{"s", 's', 1}, Unit{"ms", 's', 1e-3}, Unit{"rpm", 'R', 1},
-};
-// clang-format on
+constexpr std::array units = {Unit{"w,watts,watt", 'W', 1},
+                              Unit{"mw", 'W', 1e-3},
+                              Unit{"MW", 'W', 1e6},
+                              Unit{"uw", 'W', 1e-6},
+                              Unit{"kw", 'W', 1e3},
+                              Unit{"c,\u00b0c,celsius,celsius degree,degrees c", 'C', 1},
+                              Unit{"mhz", 'H', 1},
+                              Unit{"ghz", 'H', 1e3},
+                              Unit{"hz,hertz", 'H', 1e-6},
+                              Unit{"%,percent,pct", '%', 0.01},
+                              Unit{"ratio", '%', 1},
+                              Unit{"b,bytes", 'B', 1},
+                              Unit{"kib", 'B', 1024},
+                              Unit{"mib", 'B', 1048576},
+                              Unit{"gib", 'B', 1073741824},
+                              Unit{"kb", 'B', 1e3},
+                              Unit{"mb", 'B', 1e6},
+                              Unit{"gb", 'B', 1e9},
+                              Unit{"j,joules", 'J', 1},
+                              Unit{"mj", 'J', 1e-3},
+                              Unit{"MJ", 'J', 1e6},
+                              Unit{"uj", 'J', 1e-6},
+                              Unit{"kj", 'J', 1e3},
+                              Unit{"wh", 'J', 3600},
+                              Unit{"kwh", 'J', 3.6e6},
+                              Unit{"f,\u00b0f,fahrenheit", 'F', 1},
+                              Unit{"v", 'V', 1},
+                              Unit{"mv", 'V', 1e-3},
+                              Unit{"s", 's', 1},
+                              Unit{"ms", 's', 1e-3},
+                              Unit{"rpm", 'R', 1}};
 
 bool lists(std::string_view words, std::string_view word) {
   for (std::size_t at = words.find(word); at != words.npos; at = words.find(word, at + 1)) {

@@ -2,13 +2,10 @@
 #include "triplepoint/trace/logs/training_log.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <set>
 #include <span>
-#include <tuple>
 #include <utility>
 
 #include "triplepoint/base/quoting.h"
@@ -22,335 +19,7 @@ namespace triplepoint::trace {
 namespace {
 
 constexpr Seconds longest(1e7);             // of one step
-constexpr Seconds farthest(9e8);            // of a log, 28 years
 constexpr Seconds most_between_ranks(1.0);  // that print one step
-
-/// One way to print a step. `marker` begins what is about one step and stands before its fields,
-/// with the step's number behind it; empty: the line is about one step.
-struct Dialect {
-  std::string_view framework;
-  std::string_view marker;
-  std::string_view proof;                 // a text that only such lines have
-  std::string_view step = {}, time = {};  // words before numbers; without a time the stamps tell
-  Seconds unit = {};
-  std::string_view samples = {};
-};
-
-template <class Unit>
-auto scaled(std::optional<double> number, Unit unit) {
-  return number ? std::optional(*number * unit) : std::nullopt;
-}
-
-/// "ms" of "time 135.20ms" or "time: 135.20 ms": the letters behind the number behind the word.
-std::string_view unit_after(std::string_view text, std::string_view word) {
-  text.remove_prefix(std::min(text.find(word) + word.size(), text.size()));
-  text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
-  text.remove_prefix(std::min(text.find_first_not_of("0123456789.,e"), text.size()));
-  if (text.starts_with(' ')) text.remove_prefix(1);
-  return text.substr(0, as_size(std::ranges::find_if_not(text, is_letter) - text.begin()));
-}
-
-std::optional<LoggedStep> read_words(std::string_view text, const Dialect& dialect) {
-  const auto step = integer_after(text, dialect.step);
-  if (!step) return std::nullopt;
-  LoggedStep logged{.step = *step};
-  if (!dialect.time.empty()) {
-    logged.time = scaled(number_after(text, dialect.time), dialect.unit);
-    // Numbers for people: "2.05K" of nanotron.
-    if (logged.time && unit_after(text, dialect.time) == "K") logged.time = 1000 * *logged.time;
-  }
-  if (!dialect.samples.empty()) logged.samples = integer_after(text, dialect.samples);
-  return logged;
-}
-
-/// "00:12", "1:02:03" or "1h 2m 3s".
-std::optional<int64_t> seconds_of_bar(std::string_view text) {
-  int64_t seconds = 0, part = -1;
-  if (text.ends_with('s')) text.remove_suffix(1);
-  for (const char c : text) {
-    if (is_digit(c)) {
-      part = std::max<int64_t>(part, 0) * 10 + (c - '0');
-      if (part > 1'000'000 || seconds > 1'000'000'000) return std::nullopt;
-    } else if (contains(":hm", c) && part >= 0) {
-      seconds = (seconds + part) * 60;
-      part = -1;
-    } else if (c != ' ') {
-      return std::nullopt;
-    }
-  }
-  return part < 0 ? std::nullopt : std::optional(seconds + part);
-}
-
-/// A line of a progress bar (tqdm) of Hugging Face's Trainer or Lightning: " 10%|# | 10/100
-/// [00:12<01:48, ...". Its time is the elapsed one, whose differences are the steps'.
-struct BarLine {
-  LoggedStep step;
-  int64_t all = 0;    // steps of the bar
-  std::string words;  // before it, letters only: "epoch"
-};
-
-std::optional<BarLine> bar_of(std::string_view text) {
-  const size_t share = text.find("%|"), bracket = text.find(" [", std::min(share, text.size()));
-  const size_t slash = text.rfind('/', bracket), end = text.find('<', bracket);
-  if (bracket == std::string_view::npos || slash == std::string_view::npos ||
-      end == std::string_view::npos)
-    return std::nullopt;
-  size_t begin = slash;
-  while (begin > 0 && is_digit(text[begin - 1]))
-    --begin;
-  const auto step = whole_number(text.substr(begin, slash - begin));
-  const auto all = whole_number(text.substr(slash + 1, bracket - slash - 1));
-  const auto elapsed = seconds_of_bar(text.substr(bracket + 2, end - bracket - 2));
-  if (!step || !all || !elapsed || *step > *all || *all > 1'000'000'000) return std::nullopt;
-  const std::string before = lower_case(text.substr(0, share));
-  const int64_t epoch = std::clamp<int64_t>(integer_after(before, "epoch").value_or(0), 0, 1 << 20);
-  BarLine line{.step = {.step = *step + epoch * *all,
-                        .at = Instant(*elapsed * 1'000'000'000),
-                        .execution = static_cast<int32_t>(epoch)},
-               .all = *all};
-  for (const char c : before.substr(before.find_last_of(']') + 1))
-    if (is_letter(c)) line.words += c;
-  return line;
-}
-
-/// Progress bars, of which one is the training's: others load, map, evaluate, or count epochs.
-class Bars {
- public:
-  void take(BarLine&& line) {
-    Bar& bar = bars_[{line.words, line.all}];
-    // Each epoch has its bar, which begins at 0 seconds; other ranks may still be in the one
-    // before.
-    const Seconds past = (bar.longest - Instant()) + (*line.step.at - Instant());
-    if (line.step.execution < bar.epoch || past > farthest) return;
-    if (line.step.execution > bar.epoch) {
-      bar.epoch = line.step.execution;
-      bar.past = bar.longest;
-      bar.steps.push_back({.step = bar.epoch * line.all, .at = bar.past, .execution = bar.epoch});
-    }
-    line.step.at = *line.step.at + (bar.past - Instant());
-    bar.longest = std::max(bar.longest, *line.step.at);
-    bar.steps.push_back(line.step);
-  }
-
-  /// Those that speak of a training, or of nothing, come before those with other words; then those
-  /// of more than a few steps; then the one that runs longest.
-  std::vector<LoggedStep> of_training() {
-    constexpr int64_t few = 20;
-    const Bar* best = nullptr;
-    std::tuple<bool, bool, Instant> most;
-    for (const auto& [key, bar] : bars_) {
-      const auto& [words, all] = key;
-      const auto speaks_of = [&](std::string_view some) {
-        return std::ranges::any_of(split(some, ' '), [&words = words](const std::string& one) {
-          return contains(words, one);
-        });
-      };
-      if (speaks_of("map loading tokeniz generating filter saving valid eval sanity predict fetch "
-                    "shard test processing packing"))
-        continue;
-      ++candidates_;
-      const std::tuple order(words.empty() || speaks_of("train epoch step iter loss"), all >= few,
-                             bar.longest);
-      if (best == nullptr || order > most) best = &bar, most = order;
-    }
-    return best == nullptr ? std::vector<LoggedStep>() : best->steps;
-  }
-  int64_t candidates() const { return candidates_; }
-
- private:
-  struct Bar {
-    std::vector<LoggedStep> steps;
-    Instant longest, past;  // past: the end of the epochs before
-    int32_t epoch = 0;
-  };
-  std::map<std::pair<std::string, int64_t>, Bar> bars_;  // by words and number of steps
-  int64_t candidates_ = 0;
-};
-
-/// "0:01:05", "1m 5s", "1352ms" or "65.2" behind a word.
-std::optional<Seconds> clock_after(std::string_view text, std::string_view word) {
-  const auto number = number_after(text, word);
-  if (!number) return std::nullopt;
-  const std::string_view unit = unit_after(text, word);
-  text.remove_prefix(text.find(word) + word.size());
-  text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
-  text = trimmed(text.substr(0, text.find_first_not_of("0123456789:hms ")));
-  const auto clock = text.find_first_of(":hm") == text.npos ? std::nullopt : seconds_of_bar(text);
-  return (clock ? as_real(*clock) : *number) * (unit == "ms" ? unit::ms : unit::s);
-}
-
-/// JSON or Python without its quotes and braces.
-std::string unquoted(std::string_view text) {
-  std::string plain(text);
-  for (char& c : plain)
-    if (contains("{}\"'", c)) c = ' ';
-  return plain;
-}
-
-/// The end of a run of Hugging Face's Trainer, in one line or a line each: all steps, evaluation
-/// and saving included. "0:03:20.00" is a time, too.
-class RunEnd {
- public:
-  std::optional<LoggedStep> take(std::string_view text) {
-    const std::string plain = unquoted(text);
-    if (const auto time = clock_after(plain, "train_runtime")) time_ = time;
-    if (const auto rate = number_after(plain, "train_steps_per_second")) rate_ = rate;
-    if (!time_ || !rate_) return std::nullopt;
-    const double steps = *time_ / unit::s * *rate_;
-    LoggedStep logged{.step = steps >= 1 && steps < 1e9 ? std::llround(steps) : -1};
-    logged.time = *time_ / as_real(logged.step);
-    logged.covers = logged.step;
-    time_ = std::nullopt, rate_ = std::nullopt;
-    return logged.step > 0 ? std::optional(logged) : std::nullopt;
-  }
-
- private:
-  std::optional<Seconds> time_;
-  std::optional<double> rate_;
-};
-
-/// MosaicML's Composer logs a batch in several lines: "[batch=10/4800]:", then one for each metric;
-/// its rate is a mean over the last batches.
-class ComposerBatch {
- public:
-  std::optional<LoggedStep> take(std::string_view line) {
-    constexpr std::string_view begin = "[batch=";
-    if (const size_t at = line.find(begin); at != line.npos) {
-      const std::string_view rest = line.substr(at + begin.size());
-      batch_ = whole_number(rest.substr(0, rest.find_first_of("/]")));
-      return std::nullopt;
-    }
-    const auto rate = batch_ ? number_after(line, "throughput/batches_per_sec") : std::nullopt;
-    if (!rate) return std::nullopt;
-    return LoggedStep{.step = *std::exchange(batch_, std::nullopt), .time = 1 / *rate * unit::s};
-  }
-
- private:
-  std::optional<int64_t> batch_;
-};
-
-/// "0.35 s/it": the number before a word.
-std::optional<double> number_before(std::string_view text, std::string_view word) {
-  const size_t at = text.find(word), end = at + word.size();
-  if (at == text.npos || (end < text.size() && is_letter(text[end]))) return std::nullopt;
-  const std::string_view before = trimmed(text.substr(0, at));
-  const size_t begin = before.find_last_not_of("0123456789.") + 1;
-  return begin < before.size() ? leading_number(before.substr(begin)) : std::nullopt;
-}
-
-/// Whether a number without a unit is taken to be seconds.
-enum class Bare : uint8_t { unknown, seconds };
-
-/// A loop that says in words how long a step takes, in lower case; a step without a time where it
-/// does not.
-std::optional<LoggedStep> read_own(std::string_view text, Bare bare) {
-  static const std::vector<std::string>
-      steps = split(
-          "step,iteration,iter,global_step,global_step/max_steps,current_steps,_step,"
-          "num_updates,iter(train) [",
-          ','),
-      in_ms = split(
-          "ms/step,ms/it,step_time_ms,step time "
-          "(ms),elapsed_time_per_iteration_ms,dt_ms,duration_ms",
-          ','),
-      in_s = split(
-          "timing_s/step,time_per_step,time/step,seconds/step,sec/step,s/step,s/it,s/"
-          "iter,step_time,step time,"
-          "time per step,iter_time,iter time,step_time_s,dt,seconds,step_avg,elapsed_s,"
-          "elapsed,time_sec,time",
-          ','),
-      rates = split("it/s,iter/s,steps/s,steps/sec,steps_per_sec,steps_per_second,ups", ','),
-      of_all_steps = split("train_time,elapsed_time,_runtime", ','),
-      unix_times = split("_timestamp,timestamp,ts,unix_time,wall_time,wall time,time", ',');
-  const auto beside = [&](const std::string& word) {
-    const auto number = number_after(text, word);
-    return number || !contains(word, '/') ? number : number_before(text, word);
-  };
-  std::optional<int64_t> step;
-  for (const std::string& name : steps)
-    if (!step) step = integer_after(text, name);
-  if (!step || *step > 1'000'000'000'000) return std::nullopt;
-  LoggedStep logged{.step = *step};
-  for (const std::string& word : of_all_steps)
-    if (const auto past = clock_after(text, word); past && *past < farthest)
-      logged.at = instant_at(*past);
-  constexpr double year_2001 = 1e9;
-  for (const std::string& word : unix_times)
-    if (const auto unix = number_after(text, word); unix && *unix > year_2001 && *unix < 1e13)
-      logged.at = instant_at(*unix * (*unix > 1e3 * year_2001 ? unit::ms : unit::s));
-  if (logged.at) return logged;
-  for (const auto& [words, scale] : {std::pair(&in_ms, unit::ms), {&in_s, unit::s}})
-    for (const std::string& word : *words) {
-      const std::string_view unit = unit_after(text, word);
-      if (word == "time" && unit != "ms" && unit != "s" && bare == Bare::unknown) continue;
-      if (logged.time) continue;
-      logged.time = scaled(beside(word), unit == "ms" ? unit::ms : scale);
-      // A step may be several iterations, of which each tells its time.
-      if (logged.time && word.starts_with("iter"))
-        logged.step = integer_after(text, "iter").value_or(logged.step);
-    }
-  for (const std::string& word : rates)
-    if (const auto rate = beside(word); rate && *rate > 0 && !logged.time)
-      logged.time = 1 / *rate * unit::s;
-  // "| 310.21 ms |" (llm.c)
-  if (!logged.time && contains(text, " ms |"))
-    logged.time = scaled(number_before(text, "ms |"), unit::ms);
-  return logged;
-}
-
-/// "step : 5, loss : 2.3" of a line of JSON or Python, or of a row below titles; empty: it is none.
-std::string fields_of(std::string_view line, const std::vector<std::string>& titles) {
-  line = trimmed(line);
-  std::string text;
-  if (line.starts_with('{') && line.ends_with('}')) text = unquoted(lower_case(line));
-  const std::vector<std::string> cells = titles.empty() ? titles : split(line, ',');
-  for (size_t i = 0; i < titles.size() && cells.size() == titles.size(); ++i)
-    text += fmt::format("{} : {}, ", titles[i], trimmed(cells[i], "\" "));
-  return text;
-}
-
-/// Where the marker stands with a number behind it, at or after `from`.
-size_t find_marker(std::string_view line, std::string_view marker, size_t from) {
-  for (size_t at = line.find(marker, from); at != std::string_view::npos;
-       at = line.find(marker, at + 1)) {
-    const size_t next = line.find_first_not_of(' ', at + marker.size());
-    if (next != std::string_view::npos && line[next] >= '0' && line[next] <= '9') return at;
-  }
-  return std::string_view::npos;
-}
-
-constexpr Dialect own{"own loop", "", ""}, composer{"composer", "[batch=", ""};
-constexpr Dialect progress_bar{"progress bar", "", "%|"};
-constexpr Dialect hugging_face{"hugging face", "", "train_steps_per_second"};
-constexpr std::string_view per_step = "elapsed time per iteration (ms)",
-                           in_seconds = "elapsed time per iteration (s)",
-                           nanotron = "elapsed_time_per_iteration_ms";
-// clang-format off
-constexpr std::array dialects = {
-    Dialect{"megatron-lm", "iteration ", per_step, "iteration", per_step, unit::ms, "global batch size"},
-    Dialect{"megatron-lm", "iteration ", in_seconds, "iteration", in_seconds, unit::s, "global batch size"},
-    Dialect{"nanotron", "iteration: ", nanotron, "iteration", nanotron, unit::ms},
-    Dialect{"deepspeed", "steps: ", "iter time (s)", "steps", "iter time (s)", unit::s},
-    Dialect{"deepspeed", "step=", "skipped=", "step"},
-    Dialect{"deepspeed", "global_step=", "RunningAvgSamplesPerSec", "global_step"},
-    // "Epoch 0: ...", "Training epoch 0, ..."
-    Dialect{"nemo", "poch ", "global_step", "global_step", "train_step_timing in s", unit::s, "global_batch_size"},
-    Dialect{"torchtitan", "step:", "tps:", "step"},
-    Dialect{"torchtitan", "step:", "[titan]", "step"},
-    Dialect{"maxtext", "completed step: ", "seconds:", "step", "seconds", unit::s},
-    Dialect{"mlperf", "", ":::MLLOG", "\"step\"", "\"train_step_time\"", unit::s},
-    Dialect{"olmo-core", "step=", ",epoch=", "step"},
-    Dialect{"olmo", "", "olmo.train", "step"},
-    progress_bar,
-};
-// clang-format on
-
-/// Whether a loop's own words may tell a step, in lower case: any text may hold them.
-bool may_be_own_loop(std::string_view text) {
-  const auto has = [&](std::string_view word) { return contains(text, word); };
-  return ((has("loss") || has("step_avg")) && (has("step") || has("iter") || has("num_updates"))) ||
-         has("wall time,step,");  // a scalar of TensorBoard
-}
 
 class LogReader {
  public:
@@ -362,7 +31,7 @@ class LogReader {
       return;
     }
     if (const auto step = composer_.take(line)) return keep(*step, composer);
-    for (const Dialect& dialect : dialects) {
+    for (const Dialect& dialect : dialects()) {
       if (!contains(line, dialect.proof) || !contains(line, dialect.marker)) continue;
       if (dialect.framework == progress_bar.framework) {
         auto bar = bar_of(line);
@@ -417,7 +86,7 @@ class LogReader {
 
  private:
   bool read_own_line(std::string_view line) {
-    if (!log_.framework.empty() && log_.framework != own.framework) return false;
+    if (!log_.framework.empty() && log_.framework != own_loop.framework) return false;
     const std::string low = lower_case(line);
     std::string text = fields_of(low, titles_);
     const bool is_titled = !text.empty();
@@ -439,7 +108,7 @@ class LogReader {
     if (std::exchange(epoch_, epoch) < epoch && step->step + past_ < last_.step)
       past_ = last_.step + (step->step == 0 ? 1 : 0);
     step->step += past_;
-    keep(*step, own);
+    keep(*step, own_loop);
     return true;
   }
 
@@ -476,7 +145,7 @@ class LogReader {
   /// Of programs that have no lines of their steps. Bars tell more than the end of a run.
   void take_bars_or_ends() {
     const std::vector<LoggedStep> steps = bars_.of_training();
-    const bool has_stamps_only = log_.framework == own.framework && !says_times();
+    const bool has_stamps_only = log_.framework == own_loop.framework && !says_times();
     if (has_stamps_only && steps.size() > log_.steps.size()) forget();
     if (!log_.framework.empty()) return;
     const bool has_bar = steps.size() > 1 || ends_.empty();
@@ -490,7 +159,7 @@ class LogReader {
   void take_elapsed_times() {
     constexpr size_t fewest = 8;  // lines between two beginnings
     std::vector<LoggedStep>& steps = log_.steps;
-    if (log_.framework != own.framework || steps.size() < fewest) return;
+    if (log_.framework != own_loop.framework || steps.size() < fewest) return;
     std::vector<Seconds> elapsed;
     Seconds before, past, longest;
     size_t beginnings = 1, growing = 0;
@@ -636,7 +305,7 @@ class LogReader {
       if (step.step < 0 || !step.at) return;
       step.time.reset();  // the stamps tell
     }
-    if (log_.framework == own.framework && dialect.framework != own.framework) forget();
+    if (log_.framework == own_loop.framework && dialect.framework != own_loop.framework) forget();
     if (log_.framework.empty()) log_.framework = dialect.framework;
     if (back_ && step.step > last_.step) {
       ++log_.unread;  // the training goes on: the number that went back was broken
@@ -781,8 +450,9 @@ bool looks_like_training_log(std::string_view head) {
     const bool has_time = step && (step->time || step->at || last_stamp(line));
     return has(hugging_face.proof) || (has_time && has("\n{"));
   }
-  const bool has_step = std::ranges::any_of(
-      dialects, [&](const Dialect& dialect) { return has(dialect.proof) && has(dialect.marker); });
+  const bool has_step = std::ranges::any_of(dialects(), [&](const Dialect& dialect) {
+    return has(dialect.proof) && has(dialect.marker);
+  });
   constexpr std::string_view others[] = {hugging_face.proof, "throughput/batches_per_sec",
                                          "megatron",         "[NeMo ",
                                          "[titan]",          "DeepSpeed",

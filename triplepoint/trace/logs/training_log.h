@@ -13,20 +13,10 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/trace/input.h"
+#include "triplepoint/trace/logs/printed_step.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {
-
-/// What a training prints after one step, or after a few: then it is about their mean.
-struct LoggedStep {
-  int64_t step = 0;
-  std::optional<Seconds> time;  // of one step
-  std::optional<Instant> at;  // when it was printed, by the log's own clock: no time zone is known
-  std::optional<int64_t> samples, tokens;  // of one step, all ranks
-  int64_t covers = 1;                      // steps, up to this one, that `time` is the mean of
-  int32_t execution = 0;                   // from 0; a training that began again runs steps again
-  friend bool operator==(const LoggedStep&, const LoggedStep&) = default;
-};
 
 /// What the logs of a training say. One entry per step, ascending; what several ranks print is
 /// there once.
