@@ -56,8 +56,8 @@ TEST_CASE("the worked example of the power page is what the model computes") {
         j.idle / unit::J, j.leakage / unit::J, j.waiting / unit::J, j.compute / unit::J,
         j.memory / unit::J, j.communication / unit::J, j.total() / unit::J));
   }
-  const power::NodePower node =
-      power::node_power(cluster_named("hgx-h200"), 8 * 650 * unit::W, 0.8, 0.5);
+  const spec::Cluster h200 = cluster_named("hgx-h200");
+  const power::NodePower node = power::node_power(h200, h200.chassis, 8 * 650 * unit::W, 0.8, 0.5);
   lines.push_back(
       fmt::format("{:.0f} W of GPUs, {:.0f} W of host, {:.0f} W of network, {:.0f} W of fans and "
                   "{:.0f} W of losses: {:.0f} W",

@@ -101,7 +101,8 @@ TEST_CASE("an H100 node in immersion draws what MLPerf logged, 7133 to 7175 W") 
   spec::Cluster cluster = cluster_named("dgx-h100");
   cluster.chassis.fan_power = Watts();
   cluster.host.conversion_efficiency = 1 / 1.016;  // AC over DC of the same runs
-  const double wall = power::node_power(cluster, 8 * 690 * unit::W, 1, 0.5).total() / unit::W;
+  const double wall =
+      power::node_power(cluster, cluster.chassis, 8 * 690 * unit::W, 1, 0.5).total() / unit::W;
   CHECK(wall == doctest::Approx(7154).epsilon(0.03));
 }
 

@@ -145,14 +145,14 @@ EnergyLedger& EnergyLedger::operator+=(const EnergyLedger& other) {
 
 // A node at the wall: a sum of parts, and the conversion loss over all of them.
 
-NodePower node_power(const spec::Cluster& cluster, Watts devices, double fan_share,
-                     double cpu_share) {
+NodePower node_power(const spec::Cluster& cluster, const spec::Chassis& chassis, Watts devices,
+                     double fan_share, double cpu_share) {
   const spec::Host& host = cluster.host;
   NodePower node{
       .devices = devices,
       .host = host.cpu_idle + cpu_share * (host.cpu_busy - host.cpu_idle),
       .network = as_real(cluster.scale_out.nics_per_node) * host.nic_power + host.switch_power,
-      .fans = cluster.chassis.fan_power * (fan_share * fan_share * fan_share),
+      .fans = chassis.fan_power * (fan_share * fan_share * fan_share),
       .conversion_loss = Watts()};
   node.conversion_loss = node.total() * (1 / host.conversion_efficiency - 1);
   return node;

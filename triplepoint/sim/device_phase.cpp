@@ -119,7 +119,7 @@ Watts typical_node_power(const spec::Job& job, Watts per_device) {
   const spec::Job node = mean_node(job);
   const double flow = steady_heat(node, per_device).flow_share(0);
   const Watts devices = as_real(node.cluster.gpus_per_node) * per_device;
-  return power::node_power(node.cluster, devices, flow, 1).total();
+  return power::node_power(node.cluster, node.chassis(), devices, flow, 1).total();
 }
 
 }  // namespace triplepoint::sim

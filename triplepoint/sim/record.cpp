@@ -93,16 +93,16 @@ run::Series make_series(const char* signal, size_t device, Instant begin, Second
 
 /// What a node draws at the wall along the step. Its hosts are busy while the job runs, and its
 /// fans stand where heat left them: both move in minutes, not within a step.
-run::Series node_series(const spec::Cluster& cluster, size_t node, double flow,
-                        const std::vector<std::vector<StepBin>>& devices, Instant begin,
-                        Seconds bin) {
+run::Series node_series(const spec::Cluster& cluster, const spec::Chassis& chassis, size_t node,
+                        double flow, const std::vector<std::vector<StepBin>>& devices,
+                        Instant begin, Seconds bin) {
   run::Series series = make_series("node_power_w", node, begin, bin, profile_bins);
   series.of_node = true;
   for (size_t b = 0; b < profile_bins; ++b) {
     Watts drawn =
         sum_of(devices, [&](const std::vector<StepBin>& device) { return device[b].power; });
     series.values.push_back(
-        rounded_reading(power::node_power(cluster, drawn, flow, 1).total() / unit::W));
+        rounded_reading(power::node_power(cluster, chassis, drawn, flow, 1).total() / unit::W));
   }
   return series;
 }
@@ -131,8 +131,8 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
                     Instant begin, StepSeries keep) {
   const bool all = keep == StepSeries::all;
   const Seconds bin = step.timeline.step_time / as_real(profile_bins);
-  spec::Cluster cluster = model.job.cluster;
-  cluster.chassis = model.job.chassis();
+  const spec::Cluster& cluster = model.job.cluster;
+  const spec::Chassis chassis = model.job.chassis();
   const auto memory_power = all ? memory_powers(model, step) : std::nullopt;
   const auto per_node = as_size(cluster.gpus_per_node);
   heat.set_propagators(ClusterHeat::Propagators::own);
@@ -143,8 +143,8 @@ void record_profile(run::Run& run, StepModel& model, const CoupledStep& step, Cl
     for (size_t slot = 0; slot < per_node; ++slot)
       bins.push_back(step_bins(model, step, first + slot, profile_bins));
     if (keep != StepSeries::none)
-      run.series.push_back(node_series(cluster, node, heat.flow_share(static_cast<int64_t>(node)),
-                                       bins, begin, bin));
+      run.series.push_back(node_series(
+          cluster, chassis, node, heat.flow_share(static_cast<int64_t>(node)), bins, begin, bin));
     const std::span<const Watts> of_memory =
         memory_power ? std::span(*memory_power).subspan(first, per_node) : std::span<const Watts>();
     const auto& [dies, memories] = ripple(heat, node, bins, bin, of_memory);

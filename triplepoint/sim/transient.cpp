@@ -58,6 +58,9 @@ std::vector<const char*> signals_of(const spec::Job& job) {
   return signals;
 }
 
+/// Of a node: what it breathes in, and what it has drawn since the beginning, kept as power.
+constexpr std::array signals_of_nodes = {"inlet_c", "node_energy_j"};
+
 /// Steps in which a signal is kept.
 double steps_per_unit(std::string_view signal) {
   return signal == "throttled_share" || signal == "utilization" ? 1e6 : 1e3;
@@ -85,13 +88,27 @@ run::Series empty_series(const char* signal, size_t device, bool of_node) {
   return {.signal = signal, .device = static_cast<int32_t>(device), .of_node = of_node};
 }
 
-void write_series(run::Run& run, const std::vector<const char*>& signals, int64_t num_nodes,
-                  Readings& readings) {
+/// Of mean powers of windows what was drawn at their ends, with `joules` before the first.
+void add_up_energy(run::Series& power, Seconds begin, double& joules) {
+  const double before = joules;
+  for (size_t i = 0; i < power.values.size(); ++i) {
+    const Instant since = i > 0 ? power.times[i - 1] : instant_at(begin);
+    joules += power.values[i] * ((power.times[i] - since) / unit::s);
+    power.values[i] = rounded_reading(joules);
+  }
+  if (begin > Seconds()) return;
+  power.times.insert(power.times.begin(), instant_at(begin));
+  power.values.insert(power.values.begin(), before);
+}
+
+void write_series(run::Run& run, const std::vector<const char*>& signals, Readings& readings,
+                  Seconds begin, std::vector<double>& node_joules) {
   for (size_t d = 0; d < run.devices.size(); ++d)
     for (const char* signal : signals)
       run.series.push_back(empty_series(signal, d, false));
-  for (int64_t node = 0; node < num_nodes; ++node)
-    run.series.push_back(empty_series("inlet_c", as_size(node), true));
+  for (size_t node = 0; node < node_joules.size(); ++node)
+    for (const char* signal : signals_of_nodes)
+      run.series.push_back(empty_series(signal, node, true));
   for (size_t b = 0, first = 0; b < readings.blocks.size(); ++b) {
     const std::vector<int32_t> block = std::exchange(readings.blocks[b], {});
     const size_t width = block.size() / readings.times.size();
@@ -102,6 +119,8 @@ void write_series(run::Run& run, const std::vector<const char*>& signals, int64_
       series.values.reserve(readings.times.size());
       for (size_t at = i; at < block.size(); at += width)
         series.values.push_back(block[at] / steps);
+      if (series.signal == "node_energy_j")
+        add_up_energy(series, begin, node_joules[as_size(series.device)]);
     }
     first += width;
   }
@@ -176,6 +195,7 @@ class TransientSimulation::State {
   explicit State(std::unique_ptr<StepModel> model)
       : model_(std::move(model)),
         heat_(make_heat(model_->job, model_->hardware)),
+        node_joules_(as_size(model_->job.cluster.num_nodes), 0.0),
         heat_ceiling_(as_size(model_->job.cluster.num_gpus()), 0.0) {
     TPT_EXPECT(model_->graph.memory.fits());
     meet_changes();
@@ -190,7 +210,7 @@ class TransientSimulation::State {
   Seconds now() const { return now_; }
   Watts node_power(int64_t node, Watts devices) const {
     const double flow = heat_ ? heat_->flow_share(node) : 1;
-    return power::node_power(model_->job.cluster, devices, flow, 1).total();
+    return power::node_power(job().cluster, job().chassis(), devices, flow, 1).total();
   }
   void solve_steady_state();
   void pause(Seconds duration);
@@ -225,6 +245,7 @@ class TransientSimulation::State {
 
   std::unique_ptr<StepModel> model_;
   std::optional<ClusterHeat> heat_;
+  std::vector<double> node_joules_;   // drawn in all recorded windows
   std::vector<double> heat_ceiling_;  // per device: see clock::next_heat_ceiling
   CoupledStep step_;                  // of this moment, if fresh_
   bool has_step_ = false;             // step_ was simulated under these links and hosts
@@ -241,6 +262,7 @@ class TransientSimulation::State {
 TransientSimulation::State::State(const State& other)
     : model_(std::make_unique<StepModel>(other.model_->job, other.model_->graph)),
       heat_(other.heat_),
+      node_joules_(other.node_joules_),
       heat_ceiling_(other.heat_ceiling_),
       step_(other.step_),
       has_step_(other.has_step_),
@@ -518,8 +540,12 @@ void TransientSimulation::State::read(Activity activity, const std::vector<Watts
     for (size_t s = 0; s < steps.size(); ++s)
       readings.add(values[s], steps[s]);
   }
-  for (int64_t node = 0; node < heat_->num_nodes(); ++node)
+  const auto per_node = as_size(model_->job.cluster.gpus_per_node);
+  for (int64_t node = 0; node < heat_->num_nodes(); ++node) {
+    const std::span devices = std::span(power).subspan(as_size(node) * per_node, per_node);
     readings.add(heat_->inlet(node).degrees(), steps_per_unit("inlet_c"));
+    readings.add(node_power(node, sum_of(devices)) / unit::W, steps_per_unit("node_energy_j"));
+  }
 }
 
 /// When the last of the steps asked for ends, at the present clocks.
@@ -532,6 +558,7 @@ Seconds TransientSimulation::State::to_end_of_steps(const Recorded& recorded) co
 
 run::Run TransientSimulation::State::advance(const Horizon& horizon) {
   run::Run run = start_run(model_->job, model_->graph);
+  const Seconds begin = now_;
   Recorded recorded{run, horizon, horizon.duration ? now_ + *horizon.duration : no_deadline};
   // A job that died ends no steps: where only they are counted, it is over.
   const auto goes_on = [&] {
@@ -544,7 +571,7 @@ run::Run TransientSimulation::State::advance(const Horizon& horizon) {
     if (doing == Activity::training) refresh_step();
     pass(doing, window_end(std::min(recorded.until, to_end_of_steps(recorded))), &recorded);
   }
-  if (heat_) write_series(run, signals_of(model_->job), heat_->num_nodes(), recorded.readings);
+  if (heat_) write_series(run, signals_of(model_->job), recorded.readings, begin, node_joules_);
   if (shutdown_) {  // no step goes on that could be described
     run::record_shutdown(run, *shutdown_, *model_->job.cluster.gpu.governor->shutdown_temperature);
     return run;

@@ -148,6 +148,28 @@ TEST_CASE("memory warms with the package, and cools to its idle power while trai
   CHECK(memory.values.back() > memory.values.front() + 5);
 }
 
+TEST_CASE("nodes count what they draw from the first window on, with the job's cooling") {
+  spec::Job job = small_job();
+  job.cluster.liquid_chassis = job.cluster.chassis;
+  job.cluster.liquid_chassis->fan_power = Watts();
+  const auto counted = [](const spec::Job& cooled) {
+    const run::Run run = TransientSimulation(cooled).advance(20 * unit::s);
+    double devices = 0;
+    for (const run::Device& device : run.devices)
+      for (const double watts : series_of(run, "power_w", device.index).values)
+        devices += watts / 2;  // of two nodes; windows last a second
+    const double node =
+        run::counter_difference(*run::SeriesIndex(run).find("node_energy_j", 0, true), Instant(),
+                                instant_at(20 * unit::s))
+            .value();
+    CHECK(node > 1.1 * devices);
+    return node;
+  };
+  const double air = counted(job);
+  job.environment.cooling = spec::Cooling::liquid;
+  CHECK(counted(job) < 0.99 * air);
+}
+
 TEST_CASE("a transient is one simulation advanced once") {
   const spec::Job job = small_job();
   TransientSimulation simulation(job);

@@ -97,13 +97,11 @@ Watts idle_devices(const spec::Job& job) {
 
 /// At work the fans are where the devices' heat brings them, at rest where the chassis leaves them.
 NodeLevels levels_of(const spec::Job& job, Watts busy) {
-  spec::Job cooled = job;
-  cooled.cluster.chassis = job.chassis();
-  cooled.environment.cooling.reset();
-  const spec::Cluster& node = cooled.cluster;
-  const Watts working = sim::typical_node_power(cooled, busy / as_real(node.gpus_per_node));
+  const spec::Cluster& node = job.cluster;
+  const spec::Chassis chassis = job.chassis();
+  const Watts working = sim::typical_node_power(job, busy / as_real(node.gpus_per_node));
   const Watts resting =
-      power::node_power(node, idle_devices(job), node.chassis.fan_floor, 0).total();
+      power::node_power(node, chassis, idle_devices(job), chassis.fan_floor, 0).total();
   const double supplied = node.host.conversion_efficiency;
   return {.wall = {working, resting}, .supplied = {supplied * working, supplied * resting}};
 }

@@ -100,8 +100,10 @@ std::optional<FaultSpan> span_of(const run::Run& run, const TimeRange& stretch,
   const double seconds = (stretch.end - stretch.begin) / unit::s;
   span.energy_j = span.power_w * as_real(devices.size()) * seconds;
   for (const run::Series& series : run.series)
-    if (series.of_node && series.signal == "node_power_w")
-      span.node_energy_j = span.node_energy_j.value_or(0) + mean_over(&series, stretch) * seconds;
+    if (series.of_node && series.signal == "node_energy_j")
+      if (const auto joules =
+              run::counter_difference(series, instant_at(stretch.begin), instant_at(stretch.end)))
+        span.node_energy_j = span.node_energy_j.value_or(0) + *joules;
   Seconds ended, whole;
   int64_t wholes = 0;
   for (const run::StepRecord& step : run.steps) {

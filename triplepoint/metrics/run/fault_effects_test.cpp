@@ -61,6 +61,22 @@ TEST_CASE("a fault is told by what was before, during and after it") {
   CHECK(most_affected(effect, 1) == std::vector<int64_t>{1});
 }
 
+TEST_CASE("nodes have drawn in a phase what their counters count in it") {
+  run::Run run = made_run();
+  CHECK_FALSE(fault_effects(run)[0].during->node_energy_j);
+  // What nodes draw along the last step says nothing of the phases before it.
+  run.series.push_back({"node_power_w", 0, true, {instant_at(29 * unit::s)}, {3000}});
+  CHECK_FALSE(fault_effects(run)[0].during->node_energy_j);
+  run.series.push_back({"node_energy_j",
+                        0,
+                        true,
+                        {instant_at(Seconds()), instant_at(15 * unit::s), instant_at(30 * unit::s)},
+                        {0, 15e3, 45e3}});
+  const std::vector<FaultEffect> effects = fault_effects(run);
+  CHECK(effects[0].before->node_energy_j.value() == Approx(10e3));
+  CHECK(effects[0].during->node_energy_j.value() == Approx(15e3));
+}
+
 TEST_CASE("a die is told as it is at the end of a time, not as the time before has left it") {
   run::Run run = made_run();
   for (run::Series& series : run.series)
