@@ -38,17 +38,19 @@ std::string fault_sentence(const run::Run& run, const std::vector<spec::Fault>& 
   if (!longer)
     return fmt::format("No step ended {} it, so none can be compared.",
                        effect.during->steps == 0 ? "during" : "before or after");
-  if (std::abs(*longer) < 0.0005) return "Step time is unchanged: no rank waits for it.";
-  const char* other = steady ? faults.size() == 1 ? "without it" : "without them"
-                      : effect.before && effect.before->step_time ? "before it"
-                                                                  : "after it";
   const std::vector<spec::Fault>& all = run.manifest.job->environment.faults;
   const auto mine = std::ranges::find(all, faults.front());
   const std::string others =
       steady ? "" : metrics::names_of(metrics::others_within(all, *mine, effect));
+  if (std::abs(*longer) < 0.0005)
+    return "Step time is unchanged" +
+           (others.empty() ? ": no rank waits for it." : ", but " + others + " acts then, too.");
   if (!others.empty())
     return fmt::format("{} acts within these times, too, so no difference is of this fault alone.",
                        others);
+  const char* other = steady ? faults.size() == 1 ? "without it" : "without them"
+                      : effect.before && effect.before->step_time ? "before it"
+                                                                  : "after it";
   std::string text = fmt::format("Steps take {} {} than {}.", percent(std::abs(*longer)),
                                  *longer > 0 ? "longer" : "less", other);
   if (effect.waited_for)
@@ -82,10 +84,10 @@ DataTable phases_table(const run::Run& run, const run::Run* without) {
                                significant(span.end / unit::s, 4), std::to_string(span.steps)})
         cells.emplace_back(std::move(text));
     cells.emplace_back(span.step_time ? significant(*span.step_time / unit::s) : "–");
-    for (const double value : {span.peak_c, span.power_w})
+    for (const auto& value : {span.peak_c, span.power_w})
       cells.emplace_back(significant(value));
     cells.emplace_back(significant(span.clock_mhz, 4));
-    if (!without) cells.emplace_back(significant(span.energy_j.value_or(0) / 1e6));
+    if (!without) cells.emplace_back(span.energy_j ? significant(*span.energy_j / 1e6) : "–");
     table.add(std::move(cells));
   }
   return table;

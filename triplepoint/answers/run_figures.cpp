@@ -6,6 +6,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/fault.h"
+
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/quantities.h"
 #include "triplepoint/metrics/run/bursts.h"
@@ -93,17 +95,19 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run, metrics::EnergySc
                ? *span.node_energy_j
                : *span.node_energy_j * run.manifest.job->environment.pue.value_or(1);
   };
-  const auto text = [&](const metrics::FaultSpan& span, const char* die) {
-    return fmt::format("hottest die {} °C{}, {} W a GPU, {} MJ {}", significant(span.peak_c), die,
-                       significant(span.power_w), significant(joules(span) / 1e6),
-                       metrics::scope_text(scope));
+  const auto text = [&](const metrics::FaultSpan& span, const char* between, const char* die) {
+    if (!span.power_w) return std::string();
+    return fmt::format("{} hottest die {} °C{}, {} W a GPU, {} MJ {}", between,
+                       significant(span.peak_c), die, significant(span.power_w),
+                       significant(joules(span) / 1e6), metrics::scope_text(scope));
   };
   const auto [whole, time_per_step, joules_per_token] = *whole_run_of(run);
   // Where training stood still, or steps were lost with a node, time goes by without any.
   const bool stood = time_per_step && *time_per_step > 1.01 * whole.step_time.value_or(Seconds());
-  std::string detail = fmt::format(
-      "a step, mean of {} in {} s{}; {}", whole.steps, significant(whole.end / unit::s),
-      stood ? ", or " + seconds_text(time_per_step) + " with the time lost" : "", text(whole, ""));
+  std::string detail =
+      fmt::format("a step, mean of {} in {} s{}{}", whole.steps, significant(whole.end / unit::s),
+                  stood ? ", or " + seconds_text(time_per_step) + " with the time lost" : "",
+                  text(whole, ";", ""));
   if (joules_per_token)
     detail += fmt::format(", {} J/token",
                           significant(*joules_per_token * joules(whole) / *whole.energy_j));
@@ -112,9 +116,9 @@ std::optional<KeyFigure> whole_run_figure(const run::Run& run, metrics::EnergySc
   };
   if (const auto worst = std::ranges::max_element(phases.begin() + 1, phases.end(), {}, rank);
       worst != phases.end() && worst->span.step_time > 1.01 * whole.step_time.value_or(Seconds()))
-    detail +=
-        fmt::format("; slowest phase: {}, {} a step, {}", worst->name,
-                    seconds_text(worst->span.step_time), text(worst->span, " (mean of a step)"));
+    detail += fmt::format("; slowest phase: {}, {} a step{}", worst->name,
+                          seconds_text(worst->span.step_time),
+                          text(worst->span, ",", " (mean of a step)"));
   return KeyFigure{"whole run", seconds_text(whole.step_time), detail};
 }
 
@@ -233,13 +237,20 @@ std::optional<WholeRun> whole_run_of(const run::Run& run) {
   const std::vector<metrics::FaultPhase> phases = metrics::fault_phases_of(run);
   if (phases.empty()) return std::nullopt;
   WholeRun whole{.span = phases.front().span};
-  const Seconds last_end = run.steps.back().end - Instant();
-  if (whole.span.steps > 0) whole.time_per_step = last_end / as_real(whole.span.steps);
+  // What the running step has taken so far belongs to none of those that ended. Where a node was
+  // lost and no step has ended since, what that takes belongs to all of them.
+  Seconds counted = run.steps.back().end - Instant(), longest;
   double tokens = 0;
-  for (const run::StepRecord& step : run.steps)
+  for (const run::StepRecord& step : run.steps) {
     tokens += as_real(step.tokens);
+    longest = std::max(longest, step.end - step.begin);
+  }
+  const bool loses_nodes = std::ranges::count(run.manifest.job->environment.faults,
+                                              spec::FaultKind::node_lost, &spec::Fault::kind) > 0;
+  if (loses_nodes && whole.span.end - counted > longest) counted = whole.span.end;
+  if (whole.span.steps > 0) whole.time_per_step = counted / as_real(whole.span.steps);
   if (whole.span.energy_j && tokens > 0)
-    whole.gpu_joules_per_token = *whole.span.energy_j * (last_end / whole.span.end) / tokens;
+    whole.gpu_joules_per_token = *whole.span.energy_j * (counted / whole.span.end) / tokens;
   return whole;
 }
 

@@ -71,6 +71,7 @@ TEST_CASE("a whole run in which training stood still says how seldom a step ends
   run::Run run = trained_run();
   run.manifest.origin = run::Origin::simulated;
   run.manifest.job.emplace();
+  run.devices.resize(1);
   run.series.push_back(
       {.signal = "power_w", .times = {instant_at(60 * unit::s)}, .values = {500.0}});
   for (int k = 1; k < 30; ++k)
@@ -97,6 +98,33 @@ TEST_CASE("a run over time has the energy of its tokens until the last step ends
   REQUIRE(whole_run_of(run));
   CHECK(whole_run_of(run)->time_per_step == 2 * unit::s);
   CHECK(whole_run_of(run)->gpu_joules_per_token.value() == doctest::Approx(500 * 4 / 200.0));
+}
+
+TEST_CASE("a run that ends while a lost node restarts has lost that time to all of its steps") {
+  run::Run run = trained_run();
+  run.manifest.origin = run::Origin::simulated;
+  run.manifest.job.emplace();
+  run.devices.resize(1);
+  run.series = {
+      {"power_w", 0, false, {instant_at(4 * unit::s), instant_at(10 * unit::s)}, {500, 100}}};
+  run.steps = {{instant_at(0 * unit::s), instant_at(2 * unit::s), 1, 100},
+               {instant_at(2 * unit::s), instant_at(4 * unit::s), 1, 100}};
+  run.manifest.job->environment.faults = {
+      {.kind = spec::FaultKind::node_lost, .begin = 4 * unit::s, .restart = 30 * unit::s}};
+  const WholeRun whole = whole_run_of(run).value();
+  CHECK(whole.time_per_step == 5 * unit::s);
+  CHECK(whole.gpu_joules_per_token.value() == doctest::Approx((500 * 4 + 100 * 6) / 200.0));
+}
+
+TEST_CASE("of a machine without modelled power a whole run tells its steps alone") {
+  run::Run run = trained_run();
+  run.manifest.origin = run::Origin::simulated;
+  run.manifest.job.emplace();
+  run.numbers.duration_s = 5;
+  run.steps = {{instant_at(0 * unit::s), instant_at(2 * unit::s), 1, 100},
+               {instant_at(2 * unit::s), instant_at(4 * unit::s), 1, 100}};
+  CHECK(figure(key_figures(run, measure(run)), "whole run")->remark ==
+        "a step, mean of 2 in 5.00 s");
 }
 
 TEST_CASE("the table of all figures has what the catalogue labels and the run knows") {

@@ -165,7 +165,8 @@ void print_faults(Console& console, const run::Run& run, const run::Run* without
     for (size_t f = 0; f < faults.size(); ++f)
       print_effect(console, run, {faults[f]}, effects[f], false);
   }
-  console.print("\n" + table_text(answers::phases_table(run, without), console));
+  if (const DataTable phases = answers::phases_table(run, without); !phases.rows.empty())
+    console.print("\n" + table_text(phases, console));
   if (!without) console.print(step_line(console, run));
 }
 

@@ -66,6 +66,7 @@ std::vector<DeviceSpan> devices_over(const run::Run& run, const TimeRange& stret
   std::vector<DeviceSpan> devices;
   const run::SeriesIndex series(run);
   for (const run::Device& device : run.devices) {
+    if (!series.find("power_w", device.index)) return {};
     const run::Series* die = series.find("die_c", device.index);
     devices.push_back({.power_w = mean_over(series.find("power_w", device.index), stretch),
                        .clock_mhz = mean_over(series.find("sm_clock_mhz", device.index), stretch),
@@ -81,8 +82,8 @@ FaultSpan span_of(const std::vector<DeviceSpan>& devices, const TimeRange& stret
   for (size_t d = 0; d < devices.size(); ++d) {
     const DeviceSpan& device = devices[d];
     const auto index = static_cast<int64_t>(d);
-    span.power_w += device.power_w / as_real(devices.size());
-    span.clock_mhz += device.clock_mhz / as_real(devices.size());
+    span.power_w = span.power_w.value_or(0) + device.power_w / as_real(devices.size());
+    span.clock_mhz = span.clock_mhz.value_or(0) + device.clock_mhz / as_real(devices.size());
     if (d == 0 || device.die_peak_c > span.peak_c) span.peak_c = device.die_peak_c;
     if (d == 0 || device.die_c > span.hottest_c)
       span.hottest = index, span.hottest_c = device.die_c;
@@ -98,7 +99,7 @@ std::optional<FaultSpan> span_of(const run::Run& run, const TimeRange& stretch,
   devices = devices_over(run, stretch);
   FaultSpan span = span_of(devices, stretch);
   const double seconds = (stretch.end - stretch.begin) / unit::s;
-  span.energy_j = span.power_w * as_real(devices.size()) * seconds;
+  if (span.power_w) span.energy_j = *span.power_w * as_real(devices.size()) * seconds;
   for (const run::Series& series : run.series)
     if (series.of_node && series.signal == "node_energy_j")
       if (const auto joules =
@@ -133,7 +134,7 @@ Seconds fault_free_begin(const std::vector<spec::Fault>& faults, const spec::Fau
   Seconds begin = std::max(Seconds(), fault.begin - longest_before);
   for (const spec::Fault& other : faults) {
     const Seconds end = end_of(other, fault.begin);
-    if (other.begin < fault.begin && end < fault.begin) begin = std::max(begin, end);
+    if (other.begin < fault.begin && end <= fault.begin) begin = std::max(begin, end);
   }
   return begin;
 }
@@ -141,12 +142,13 @@ Seconds fault_free_begin(const std::vector<spec::Fault>& faults, const spec::Fau
 /// Where the fault-free time after a fault ends: not after the beginning of another one.
 Seconds fault_free_end(const std::vector<spec::Fault>& faults, Seconds end, Seconds last) {
   for (const spec::Fault& other : faults)
-    if (other.begin > end) last = std::min(last, other.begin);
+    if (other.begin >= end) last = std::min(last, other.begin);
   return last;
 }
 
 Seconds length_of(const run::Run& run) {
-  Seconds end;
+  Seconds end = run.numbers.duration_s.value_or(0) * unit::s;
+  if (!run.steps.empty()) end = std::max(end, seconds_of(run.steps.back().end));
   for (const run::Series& series : run.series)
     if (!series.times.empty()) end = std::max(end, seconds_of(series.times.back()));
   return end;
@@ -158,23 +160,24 @@ std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
   const std::vector<double> clocks = mapped(effect.devices_during, &DeviceSpan::clock_mhz);
   if (clocks.empty()) return std::nullopt;
   const double others = upper_median(clocks);
-  if (effect.during->slowest_mhz >= max_slowed_clock_ratio * others) return std::nullopt;
+  if (*effect.during->slowest_mhz >= max_slowed_clock_ratio * others) return std::nullopt;
   // Where a fault slows all of them, the slowest explains but the rest.
-  if (others < (1 + 0.5 * longer) * effect.during->slowest_mhz) return std::nullopt;
+  if (others < (1 + 0.5 * longer) * *effect.during->slowest_mhz) return std::nullopt;
   const std::vector<DeviceSpan>& baseline =
       effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
   const auto slowest = as_size(effect.during->slowest);
   const bool slowed =
       slowest < baseline.size() &&
-      effect.during->slowest_mhz < max_slowed_clock_ratio * baseline[slowest].clock_mhz;
+      *effect.during->slowest_mhz < max_slowed_clock_ratio * baseline[slowest].clock_mhz;
   return slowed ? std::optional(effect.during->slowest) : std::nullopt;
 }
 
 std::vector<DeviceSpan> devices_of(const run::Run& run) {
   std::vector<DeviceSpan> devices;
   for (const run::DeviceSummary& summary : run.summaries) {
+    if (!summary.power_mean_w) return {};
     const double die_c = summary.die_peak_c.value_or(summary.die_mean_c.value_or(0));
-    devices.push_back({.power_w = summary.power_mean_w.value_or(0),
+    devices.push_back({.power_w = *summary.power_mean_w,
                        .clock_mhz = summary.sm_clock_mean_mhz.value_or(0),
                        .die_c = die_c,
                        .die_peak_c = die_c});
@@ -192,19 +195,20 @@ FaultSpan steady_span(const run::Run& run, const std::vector<DeviceSpan>& device
 
 Json span_json(const std::optional<FaultSpan>& span, const std::vector<DeviceSpan>& devices) {
   if (!span) return {};
+  const auto known = [](const auto& value) { return value ? Json(*value) : Json(); };
   Json json = {{"begin_s", span->begin / unit::s},
                {"end_s", span->end / unit::s},
                {"steps", span->steps},
                {"step_s", span->step_time ? Json(*span->step_time / unit::s) : Json()},
-               {"power_w", span->power_w},
-               {"hottest_c", span->hottest_c},
-               {"temperature_peak_c", span->peak_c},
-               {"energy_j", span->energy_j ? Json(*span->energy_j) : Json()},
-               {"node_energy_j", span->node_energy_j ? Json(*span->node_energy_j) : Json()},
-               {"hottest_gpu", span->hottest},
-               {"sm_clock_mhz", span->clock_mhz},
-               {"slowest_mhz", span->slowest_mhz},
-               {"slowest_gpu", span->slowest}};
+               {"power_w", known(span->power_w)},
+               {"hottest_c", known(span->hottest_c)},
+               {"temperature_peak_c", known(span->peak_c)},
+               {"energy_j", known(span->energy_j)},
+               {"node_energy_j", known(span->node_energy_j)},
+               {"hottest_gpu", span->power_w ? Json(span->hottest) : Json()},
+               {"sm_clock_mhz", known(span->clock_mhz)},
+               {"slowest_mhz", known(span->slowest_mhz)},
+               {"slowest_gpu", span->power_w ? Json(span->slowest) : Json()}};
   if (!devices.empty()) json["gpus"] = Json::array();
   for (const DeviceSpan& device : devices)
     json["gpus"].push_back({{"power_w", device.power_w},
@@ -231,9 +235,10 @@ std::vector<FaultPhase> fault_phases_of(const run::Run& run) {
   };
   std::vector<DeviceSpan> devices;
   std::optional<FaultSpan> whole = span_of(run, {Seconds(), last_of(run)}, devices);
-  if (whole)  // series have the ends of windows; what dies reach within a step stands beside them
+  if (whole && whole->peak_c)  // series have the ends of windows; what dies reach within a step
+                               // stands beside them
     for (const run::DeviceSummary& summary : run.summaries)
-      whole->peak_c = std::max(whole->peak_c, summary.die_peak_c.value_or(whole->peak_c));
+      whole->peak_c = std::max(*whole->peak_c, summary.die_peak_c.value_or(*whole->peak_c));
   add("whole run", whole);
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
   const std::vector<FaultEffect> effects = fault_effects(run);
@@ -262,13 +267,13 @@ std::vector<FaultEffect> fault_effects(const run::Run& run) {
   const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
   for (const spec::Fault& fault : faults) {
     const Seconds end = end_of(fault, last);
-    FaultEffect effect;
+    FaultEffect& effect = effects.emplace_back();
+    if (fault.begin >= last) continue;
     effect.before =
         span_of(run, {fault_free_begin(faults, fault), fault.begin}, effect.devices_before);
     effect.during = span_of(run, {fault.begin, end}, effect.devices_during);
     effect.after = span_of(run, {end, fault_free_end(faults, end, last)}, effect.devices_after);
     effect.waited_for = find_waited_for(effect);
-    effects.push_back(std::move(effect));
   }
   return effects;
 }

@@ -17,12 +17,12 @@ struct FaultSpan {
   Seconds begin, end;
   int64_t steps = 0;                 // that ended in it
   std::optional<Seconds> step_time;  // their mean; absent: none ended
-  double power_w = 0;                // mean of the devices
-  double hottest_c = 0, peak_c = 0;  // of any die: at the end, highest
-  // Of all devices, and behind the nodes' supplies; absent of a steady state.
+  // Absent where power, heat and clocks are not modelled: mean of the devices; of any die at the
+  // end, highest; mean clock, of one device.
+  std::optional<double> power_w, hottest_c, peak_c, clock_mhz, slowest_mhz;
+  // Of all devices, and behind the nodes' supplies; absent of a steady state, too.
   std::optional<double> energy_j, node_energy_j;
-  double clock_mhz = 0, slowest_mhz = 0;  // mean; of one device
-  int64_t hottest = 0, slowest = 0;       // devices
+  int64_t hottest = 0, slowest = 0;  // devices
 };
 
 struct DeviceSpan {
@@ -30,8 +30,9 @@ struct DeviceSpan {
   double die_c = 0, die_peak_c = 0;   // at the end, highest; of a steady state both its highest
 };
 
-/// What one fault did: before it (at most as long as a minute), while it was on, and after it. A
-/// steady state has no before and after: there the same job without any fault stands before it.
+/// What one fault did: before it (at most as long as a minute), while it was on, and after it;
+/// nothing if it begins behind the end. A steady state has no before and after: there the same job
+/// without any fault stands before it.
 struct FaultEffect {
   std::optional<FaultSpan> before, during, after;
   std::vector<DeviceSpan> devices_before, devices_during, devices_after;  // by device, or empty

@@ -130,6 +130,39 @@ TEST_CASE("a fault from the first second has no before, and one to the last no a
   CHECK(fault_json("power", effect)["before"].is_null());
 }
 
+TEST_CASE("a fault that begins behind the end has no effect, and no time before it") {
+  run::Run run = made_run();
+  run.manifest.job->environment.faults[0].begin = 40 * unit::s;
+  run.manifest.job->environment.faults[0].end.reset();
+  const FaultEffect effect = fault_effects(run)[0];
+  CHECK(!effect.before);
+  CHECK(!effect.during);
+}
+
+TEST_CASE("where a fault follows another at once, the time before is not the other's") {
+  run::Run run = made_run();
+  auto& faults = run.manifest.job->environment.faults;
+  faults.push_back(faults[0]);
+  faults[1].begin = 20 * unit::s, faults[1].end = 25 * unit::s;
+  const std::vector<FaultEffect> effects = fault_effects(run);
+  CHECK(effects[0].before->end == 10 * unit::s);
+  CHECK(!effects[0].after);
+  CHECK(!effects[1].before);
+  CHECK(effects[1].after->begin == 25 * unit::s);
+  CHECK(others_within(faults, faults[1], effects[1]).empty());
+}
+
+TEST_CASE("without power and heat a fault is told by its steps alone") {
+  run::Run run = made_run();
+  run.series.clear();
+  const FaultEffect effect = fault_effects(run)[0];
+  CHECK(slowdown(effect).value() == Approx(1));
+  CHECK(effect.devices_during.empty());
+  CHECK(!effect.waited_for);
+  for (const char* key : {"power_w", "temperature_peak_c", "slowest_gpu", "energy_j"})
+    CHECK(fault_json("host", effect)["during"][key].is_null());
+}
+
 TEST_CASE("a steady state is held against the one without faults") {
   run::Run fault_free, faulty;
   for (run::Run* run : {&fault_free, &faulty})

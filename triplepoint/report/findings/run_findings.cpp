@@ -227,10 +227,11 @@ void add_faults(Findings& findings, const run::Run& run) {
     const metrics::FaultEffect& effect = effects[f];
     const std::optional<double> longer = metrics::slowdown(effect);
     if (!longer || !effect.during || (std::abs(*longer) < 0.0005 && run.shutdown)) continue;
-    std::string text =
-        fmt::format("Fault {}: {} The hottest die was at {} °C at its end.", spec::to_text(fault),
-                    answers::fault_sentence(run, {fault}, effect, false),
-                    significant(effect.during->hottest_c));
+    std::string text = fmt::format("Fault {}: {}", spec::to_text(fault),
+                                   answers::fault_sentence(run, {fault}, effect, false));
+    if (effect.during->hottest_c)
+      text += fmt::format(" The hottest die was at {} °C at its end.",
+                          significant(effect.during->hottest_c));
     findings.push_back({std::move(text), "time"});
   }
 }
