@@ -66,7 +66,8 @@ std::vector<DeviceSpan> devices_over(const run::Run& run, const TimeRange& stret
   std::vector<DeviceSpan> devices;
   const run::SeriesIndex series(run);
   for (const run::Device& device : run.devices) {
-    if (!series.find("power_w", device.index)) return {};
+    if (!series.find("power_w", device.index) && !series.find("sm_clock_mhz", device.index))
+      return {};
     const run::Series* die = series.find("die_c", device.index);
     devices.push_back({.power_w = mean_over(series.find("power_w", device.index), stretch),
                        .clock_mhz = mean_over(series.find("sm_clock_mhz", device.index), stretch),
@@ -175,9 +176,9 @@ std::optional<int64_t> find_waited_for(const FaultEffect& effect) {
 std::vector<DeviceSpan> devices_of(const run::Run& run) {
   std::vector<DeviceSpan> devices;
   for (const run::DeviceSummary& summary : run.summaries) {
-    if (!summary.power_mean_w) return {};
+    if (!summary.power_mean_w && !summary.sm_clock_mean_mhz) return {};
     const double die_c = summary.die_peak_c.value_or(summary.die_mean_c.value_or(0));
-    devices.push_back({.power_w = *summary.power_mean_w,
+    devices.push_back({.power_w = summary.power_mean_w.value_or(0),
                        .clock_mhz = summary.sm_clock_mean_mhz.value_or(0),
                        .die_c = die_c,
                        .die_peak_c = die_c});
