@@ -328,9 +328,25 @@ std::vector<Fault> explain(const spec::Job& job, const SteerReadings& baseline,
   return faults;
 }
 
+namespace {
+
+/// Steps fill the window, but for one that may still run. Where training stood still, means of
+/// clock and power are of both, and look like those of a power limit.
+bool trains_throughout(const run::Run& run, run::Extent window) {
+  Seconds left = window.end - window.begin, longest;
+  for (const run::StepRecord& step : run.steps) {
+    if (step.end <= window.begin || step.begin >= window.end) continue;
+    left -= std::min(step.end, window.end) - std::max(step.begin, window.begin);
+    longest = std::max(longest, step.end - step.begin);
+  }
+  return left <= longest;
+}
+
+}  // namespace
+
 std::optional<Alarm> Watcher::look(const run::Run& run, run::Extent window) {
   const std::optional<SteerReadings> seen = readings_of(run, job_, window);
-  if (!seen) return std::nullopt;
+  if (!seen || !trains_throughout(run, window)) return std::nullopt;
   if (!baseline_) baseline_ = before_ = seen;
   const std::string words = change_words(*before_, *seen);
   if (words.empty()) return std::nullopt;

@@ -146,7 +146,8 @@ class Watcher {
  public:
   explicit Watcher(const spec::Job& job) : job_(job) {}
 
-  /// Windows come in order; one without a whole step or without readings says nothing.
+  /// Windows come in order; one without a whole step or without readings says nothing, nor does one
+  /// in which training stood still.
   std::optional<Alarm> look(const run::Run&, run::Extent window);
   bool has_baseline() const { return baseline_.has_value(); }
 

@@ -48,19 +48,20 @@ DataTable sides_table(const SteerOutcome& outcome) {
   DataTable table;
   table.name = "sides";
   table.title = "Left alone, and steered";
-  table.columns = {{"side", "side"},
-                   {"step_time_s", "step s", 1, 3},
-                   {"joules_per_step", std::string(scope_name(outcome)) + " kJ/step", 1e3, 1},
-                   {.key = "gpu_joules_per_step",
-                    .title = "GPU kJ/step",
-                    .scale = 1e3,
-                    .digits = 1,
-                    .optional = 1},
-                   {"temperature_peak_c", "peak °C", 1, 1},
-                   {"energy_delay_js", "energy-delay kJ s", 1e3, 1},
-                   {"energy_delay_change", "change %", 0.01, 2},
-                   {"moves", "moves"},
-                   {"restarts", "restarts"}};
+  table.columns = {
+      {"side", "side"},
+      {"step_time_s", "step s", 1, 3},
+      {"joules_per_step", "kJ/step " + std::string(metrics::scope_text(outcome.scope)), 1e3, 1},
+      {.key = "gpu_joules_per_step",
+       .title = "GPU kJ/step",
+       .scale = 1e3,
+       .digits = 1,
+       .optional = 1},
+      {"temperature_peak_c", "peak °C", 1, 1},
+      {"energy_delay_js", "energy-delay kJ s", 1e3, 1},
+      {"energy_delay_change", "change %", 0.01, 2},
+      {"moves", "moves"},
+      {"restarts", "restarts"}};
   const auto add = [&](const char* name, const SteerTotals& totals, int64_t moves,
                        int64_t restarts) {
     if (totals.steps == 0 || outcome.fixed.totals.steps == 0) {

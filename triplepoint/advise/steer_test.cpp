@@ -342,5 +342,18 @@ TEST_CASE("a recording raises an alarm when a fault comes, and is silent before"
   CHECK(only(alarms.back().faults, spec::FaultKind::power).node == 1);
 }
 
+TEST_CASE("time in which training stands still is no power limit to who watches") {
+  sim::TransientSimulation world(small_job({"node=1,lost=50s@125s"}));
+  world.solve_steady_state();
+  const run::Run run = world.advance(300 * unit::s);
+  Watcher watcher(small_job());
+  for (Seconds end = 30 * unit::s; end <= 300 * unit::s; end += 30 * unit::s)
+    if (const auto alarm = watcher.look(run, {instant_at(end - 30 * unit::s), instant_at(end)})) {
+      CHECK(alarm->faults.empty());
+      CHECK(alarm->seen.find("% of its clock") == std::string::npos);
+    }
+  CHECK(watcher.has_baseline());
+}
+
 }  // namespace
 }  // namespace triplepoint::advise
