@@ -142,6 +142,8 @@ constexpr Quantity conditions[] = {
      [](R r) { return Json(spec::enum_name(r.job->chassis().cooling)); }, text},
     {"configuration.clock_lock", "", "", "clock lock", "null: none", clock_locks_of, text},
     {"configuration.faults", "", "", "faults", "`none`, or their names", faults_of, text},
+    {"configuration.pue", "", "", "PUE", "with which the site's energy is counted",
+     [](R r) { return of(r.job->environment.pue); }, number},
     {"configuration.seed", "", "", "seed", "of the hardware's variation",
      [](R r) { return Json(r.job->environment.seed); }, count},
 };
