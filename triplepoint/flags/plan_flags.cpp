@@ -114,7 +114,8 @@ Result<search::PlanOutcome> PlanFlags::outcome(const spec::Library& library, spe
   outcome.ranking = TPT_TRY(search::find_plans(space, outcome.asked));
   if (bill_.given())
     outcome.bill = [this, job = outcome.asked.base, rates](const search::Finalist& plan) {
-      return bill_.bill(job, rates, plan.time * unit::s, plan.power_mean * unit::W);
+      return bill_.bill(job, rates, plan.time * unit::s, plan.power_mean * unit::W,
+                        plan.node_power * unit::W);
     };
   return outcome;
 }

@@ -10,7 +10,6 @@
 #include "triplepoint/spec/fault.h"
 
 #include "triplepoint/sim/conditions.h"
-#include "triplepoint/sim/device_phase.h"
 #include "triplepoint/workload/model_flops.h"
 
 namespace triplepoint::flags {
@@ -230,13 +229,11 @@ Result<metrics::BillRates> BillFlags::rates(const spec::Library& library,
 }
 
 metrics::Bill BillFlags::bill(const spec::Job& job, const metrics::BillRates& rates,
-                              Seconds step_time, Watts device_power) const {
+                              Seconds step_time, Watts device, Watts node) const {
   const metrics::EnergyScope scope = energy_.scope();
   metrics::BillRates of_task = rates;
   if (spec::is_inference(job.task)) of_task.device_mtbf = {};  // it repeats no steps
-  const Watts node = scope == metrics::EnergyScope::gpu
-                         ? as_real(job.cluster.gpus_per_node) * device_power
-                         : sim::typical_node_power(job, device_power);
+  if (scope == metrics::EnergyScope::gpu) node = as_real(job.cluster.gpus_per_node) * device;
   return metrics::bill_of({.tokens = tokens_.value_or(0),
                            .tokens_per_step = as_real(workload::tokens_per_step(job)),
                            .step_time = step_time,

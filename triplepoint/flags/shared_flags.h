@@ -109,9 +109,10 @@ class BillFlags {
   /// By flags, else as the job's site states it, else of data/economics.toml.
   Result<metrics::BillRates> rates(const spec::Library&, const spec::Environment&) const;
   const ScopeFlags& energy() const { return energy_; }
-  /// The bill of a job whose step takes so long and whose devices draw so much on average.
-  metrics::Bill bill(const spec::Job&, const metrics::BillRates&, Seconds step_time,
-                     Watts device_power) const;
+  /// The bill of a job whose step takes so long, and whose devices and nodes draw so much on
+  /// average.
+  metrics::Bill bill(const spec::Job&, const metrics::BillRates&, Seconds step_time, Watts device,
+                     Watts node) const;
 
  private:
   ScopeFlags energy_;

@@ -6,6 +6,7 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/metrics/run/prediction_interval.h"
+#include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::flags {
@@ -70,11 +71,21 @@ JobResults SimulationFlags::simulate(const spec::Job& job, const metrics::BillRa
   results.metrics = metrics::measure(results.run);
   metrics::count_energy_at(bill_.energy().scope(), results.metrics);
   results.fault_free = without_faults(job);
-  if (bill_.given() && results.metrics.step_time && results.metrics.power_mean_w)
-    results.bill = bill_.bill(job, results.rates, *results.metrics.step_time,
-                              *results.metrics.power_mean_w * unit::W);
+  if (bill_.given() && !results.run.shutdown) results.bill = bill_of(results);
   results.profile = profile_of(results.run);
   return results;
+}
+
+/// Of the nodes as they were simulated, with their fans; typical ones where there are too many.
+std::optional<metrics::Bill> SimulationFlags::bill_of(const JobResults& results) const {
+  const metrics::Metrics& m = results.metrics;
+  const spec::Job& job = *results.run.manifest.job;
+  if (!m.step_time || !m.power_mean_w) return std::nullopt;
+  const Watts device = *m.power_mean_w * unit::W;
+  const Watts node =
+      m.node_energy_j ? *m.node_energy_j * unit::J / *m.step_time / as_real(job.cluster.num_nodes)
+                      : sim::typical_node_power(job, device);
+  return bill_.bill(job, results.rates, *m.step_time, device, node);
 }
 
 /// What a steady state with faults is held against.

@@ -35,6 +35,7 @@ class SimulationFlags {
   Result<void> check_words() const;
   JobResults simulate(const spec::Job&, const metrics::BillRates&) const;
   std::optional<run::Run> without_faults(spec::Job) const;
+  std::optional<metrics::Bill> bill_of(const JobResults&) const;
   std::optional<metrics::PowerProfile> profile_of(const run::Run&) const;
 
   BillFlags bill_;

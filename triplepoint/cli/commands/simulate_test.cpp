@@ -157,7 +157,7 @@ TEST_CASE("inlet, power limit and faults of a simulated run are on its page and 
   const ScratchFolder scratch;
   const std::string base = simulated(scratch, "base", {}),
                     hot = simulated(scratch, "hot", {"--ambient", "38 C"}),
-                    cap = simulated(scratch, "cap", {"--power-limit", "500 W"}),
+                    cap = simulated(scratch, "cap", {"--power-limit", "500 W", "--pue", "1.1"}),
                     fault = simulated(scratch, "fault", {"--fault", "gpu=3,power=0.5"}),
                     minute = simulated(scratch, "minute", {"--duration", "1min"});
   CHECK(contains(page_of(scratch, base), "in 25.0 °C"));
@@ -169,7 +169,7 @@ TEST_CASE("inlet, power limit and faults of a simulated run are on its page and 
   CHECK(contains(page_of(scratch, fault), "faults: gpu=3,power=0.5"));
   const std::string words = call({"compare", base, hot, cap, fault, minute}).out;
   for (const char* part : {"inlet 38 °C instead of 25 °C", "power_limit 500 W instead of 700 W",
-                           "faults gpu=3,power=0.5 instead of none",
+                           "pue 1.1 instead of 1.56", "faults gpu=3,power=0.5 instead of none",
                            "horizon 60 s from a cold start instead of steady state"})
     CHECK_MESSAGE(contains(words, part), part << " in " << words);
 }
@@ -208,7 +208,8 @@ TEST_CASE("a fault after the end of the simulation has no phase") {
   const Outcome late =
       call(plus(plain_job, {"--duration", "10s", "--fault", "gpu=3,power=0.5@20s"}));
   CHECK(contains(late.out, "It begins after the end of the simulation."));
-  CHECK(!contains(late.out, "during gpu=3"));
+  for (const char* when : {"before gpu=3", "during gpu=3"})
+    CHECK(!contains(late.out, when));
 }
 
 TEST_CASE("a job that heat ends says so first, in the terminal, of its fault and in a comparison") {
@@ -222,10 +223,11 @@ TEST_CASE("a job that heat ends says so first, in the terminal, of its fault and
     return call(more);
   };
   REQUIRE(with({"-o", well}).code == 0);
-  const Outcome outcome = with({"--fault", "inlet=+60@2min..5min", "-o", ended});
+  const Outcome outcome = with({"--fault", "inlet=+60@2min..5min", "--tokens", "1T", "-o", ended});
   CHECK(contains(outcome.out, "and shuts down; the job ends there\n\n"));
   CHECK(!contains(outcome.out, "fits in memory"));
   CHECK(!contains(outcome.out, "no rank waits"));
+  CHECK(!contains(outcome.out, "Bill: "));
   const std::string compared = call({"compare", well, ended}).out;
   CHECK(contains(compared, "ended: GPU "));
   CHECK(!contains(compared, "faster"));
@@ -415,6 +417,16 @@ TEST_CASE("energy counts at the site's meter, or in the scope that is asked for"
   CHECK(tokens(usual, "site_energy_j") == doctest::Approx(tokens(of_gpus, "energy_j")));
   CHECK(tokens(of_nodes, "node_energy_j") == doctest::Approx(tokens(of_gpus, "energy_j")));
   CHECK(of_gpus["site_energy_j"].is_null());
+  // Of a machine that is not as usual, too: its fans turn faster.
+  for (const char* scope : {"gpu", "node", "site"}) {
+    const Json hot = answer({"--fault", "node=0,heat_path=2", "--tokens", "1T", "--scope", scope});
+    const Json& bill = hot["bill"];
+    const double share = bill["total_s"].get<double>() / bill["productive_s"].get<double>();
+    CHECK(bill["energy_mwh"].get<double>() * 3.6e9 ==
+          doctest::Approx(hot["joules_per_token"].get<double>() * bill["steps"].get<double>() *
+                          (hot["tokens_per_s"].get<double>() * hot["step_time_s"].get<double>()) *
+                          share));
+  }
   CHECK(of_gpus["energy_j"] == usual["energy_j"]);
   CHECK(contains(call(plain_job).out, "energy at the site"));
   CHECK(contains(call(plain_job).out, "note: energy is the site's, with a PUE of"));
