@@ -36,6 +36,17 @@ bool is_inside(const StepPattern& pattern) {
          pattern.kind == Kind::spell;
 }
 
+metrics::StepHistory history_of(const run::Run& run) {
+  const bool is_simulated = run.manifest.origin == run::Origin::simulated;
+  return metrics::step_history(
+      run.steps, is_simulated ? metrics::StepTimes::of_steps : metrics::StepTimes::of_lines);
+}
+
+/// Steps of a level may be shorter than its median, in the mean.
+Seconds ordinary_step(const metrics::StepHistory& history) {
+  return history.ordinary() + std::min(Seconds(), history.rest);
+}
+
 /// Single long steps: every training has some.
 bool is_small(const StepPattern& pattern, Seconds step) {
   return pattern.kind == StepPattern::Kind::tails && pattern.cost < least_part * step;
@@ -50,9 +61,7 @@ class Explainer {
         intervals_(intervals),
         seen_(metrics::measure(run)),
         calls_(metrics::calls_in_gaps(run.timeline)) {
-    const bool is_simulated = run.manifest.origin == run::Origin::simulated;
-    gap_.history = metrics::step_history(
-        run.steps, is_simulated ? metrics::StepTimes::of_steps : metrics::StepTimes::of_lines);
+    gap_.history = history_of(run);
     look_at_ranks();
     if (predicted == nullptr) return;
     if (!run.manifest.job && predicted->manifest.job)
@@ -65,6 +74,11 @@ class Explainer {
     gap_.against_recording = predicted->manifest.origin != run::Origin::simulated;
     plain_ = metrics::measure(*predicted);
     gap_.predicted = plain_.step_time;
+    if (predicted->steps.size() > 1) {
+      usual_ = history_of(*predicted);
+      gap_.predicted = usual_.mean;
+      other_.emplace(OtherRun{*predicted, plain_});
+    }
     gap_.set_up = set_up_apart(run, *predicted);
     if (!gap_.set_up.empty()) take_settings();
   }
@@ -72,11 +86,13 @@ class Explainer {
   Gap explain() {
     const metrics::StepHistory& history = gap_.history;
     gap_.measured = history.steps > 0 ? history.mean : seen_.step_time.value_or(Seconds());
-    // Steps of a level may be shorter than its median, in the mean.
-    ordinary_ =
-        history.steps > 0 ? history.ordinary() + std::min(Seconds(), history.rest) : gap_.measured;
+    ordinary_ = history.steps > 0 ? ordinary_step(history) : gap_.measured;
     gap_.base = gap_.predicted.value_or(rank_steps_.empty() ? ordinary_ : gap_.measured);
-    for (const StepPattern& pattern : history.patterns)
+    for (StepPattern pattern : history.patterns) {
+      if (const StepPattern* const same = usual_.find(pattern.kind); same && !is_inside(pattern)) {
+        pattern.cost = pattern.cost - same->cost;
+        if (pattern.cost < least_part * gap_.measured) continue;
+      }
       if (gap_.predicted && is_of_clocks(pattern, run_, seen_, history.base)) {
         ordinary_ = ordinary_ + pattern.cost;
       } else if (!is_inside(pattern) && !is_small(pattern, ordinary_)) {
@@ -84,11 +100,12 @@ class Explainer {
         name_marked_region(run_, pattern, gap_.parts.back());
         if (!gap_.predicted && !rank_steps_.empty()) gap_.base = gap_.base - pattern.cost;
       }
+    }
     name_restarts();
-    left_ = ordinary_ - gap_.base;
+    left_ = ordinary_ - (usual_.steps > 0 ? ordinary_step(usual_) : gap_.base);
     if (settings_) take(*settings_);
     if (gap_.predicted) take_host_calls();
-    for (GapPart& part : parts_of_others(run_, seen_)) {
+    for (GapPart& part : parts_of_others(run_, seen_, other_)) {
       found_devices_ = true;
       explained_.ranks += part.cost;
       take(std::move(part));
@@ -126,6 +143,7 @@ class Explainer {
     if (!is_simulated) return;
     predicted_ = &own_;
     plain_ = std::move(own);
+    other_.reset();
   }
 
   /// What is seen in detail is of the last step; of the ordinary step it is as much less as that is
@@ -133,7 +151,8 @@ class Explainer {
   double share_of_ordinary_step() const {
     if (!seen_.step_time || !plain_.step_time) return 1;
     const Seconds seen = *seen_.step_time - *plain_.step_time;
-    const Seconds ordinary = ordinary_ - *plain_.step_time;
+    const Seconds ordinary =
+        ordinary_ - (usual_.steps > 0 ? ordinary_step(usual_) : *plain_.step_time);
     return ordinary > Seconds() && seen > ordinary ? ordinary / seen : 1;
   }
 
@@ -266,8 +285,8 @@ class Explainer {
   }
 
   void explain_by_bounds() {
-    for (ClockCause& cause :
-         clock_causes(run_, seen_, gap_.predicted ? &plain_ : nullptr, gap_.against_recording)) {
+    for (ClockCause& cause : clock_causes(run_, seen_, gap_.predicted ? &plain_ : nullptr,
+                                          gap_.against_recording, other_)) {
       found_devices_ = true;
       take_bounds(cause);
     }
@@ -381,7 +400,7 @@ class Explainer {
   /// Those that can be simulated.
   std::vector<ClockCause> name_clocks(const spec::Job& job) {
     std::vector<ClockCause> named;
-    for (ClockCause& cause : clock_causes(run_, seen_, &plain_, gap_.against_recording)) {
+    for (ClockCause& cause : clock_causes(run_, seen_, &plain_, gap_.against_recording, other_)) {
       found_devices_ = true;
       if (auto change = change_of(cause, run_, seen_, job)) {
         named_.push_back({*std::move(change), cause.parts});
@@ -535,6 +554,8 @@ class Explainer {
   const run::Run* predicted_;
   const metrics::PredictionIntervals& intervals_;
   Metrics seen_, plain_;
+  metrics::StepHistory usual_;       // of a run of several steps that it is compared with
+  std::optional<OtherRun> other_;    // that run
   run::Run own_;                     // the job as it was set up, where that differs
   std::optional<GapPart> settings_;  // and what that costs
   std::optional<metrics::GapCalls> calls_;

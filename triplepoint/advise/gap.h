@@ -54,7 +54,8 @@ struct Gap {
 /// most, as long as a prediction of what they cost may be off by that much.
 ///
 /// `predicted`: a run of the same job, null if there is none. One of another training is told in
-/// `unlike`, and not used.
+/// `unlike`, and not used. Of several steps the mean counts, and what it loses as well (slow
+/// devices, pauses, long steps) is no part.
 Gap explain_gap(const run::Run& measured, const run::Run* predicted,
                 const metrics::PredictionIntervals&);
 

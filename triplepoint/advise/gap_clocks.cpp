@@ -82,14 +82,38 @@ bool is_of_clock(const Bottleneck& one) {
          metrics::find(one.evidence, run::Evidence::Kind::clock) != nullptr;
 }
 
+struct SlowOnes {
+  Bottleneck what;
+  Seconds cost;
+  bool were_slow = false;  // some of them, in the other run: `cost` is what is beyond that
+};
+
+/// Leaves what the same devices, or ranks, cost the other run. Those that are slow in both are not
+/// named beside others.
+void compare(SlowOnes& now, const OtherRun& other) {
+  std::vector<int32_t> others = now.what.who;
+  for (const Bottleneck& before : other.metrics.bottlenecks) {
+    if (before.of != now.what.of || is_of_clock(before) != is_of_clock(now.what)) continue;
+    const auto was_slow = [&](int32_t who) { return std::ranges::count(before.who, who) > 0; };
+    if (std::ranges::none_of(now.what.who, was_slow)) continue;
+    now.were_slow = true;
+    now.cost = now.cost - cost_of(before, other.run);
+    std::erase_if(others, was_slow);
+  }
+  if (!others.empty()) now.what.who = std::move(others);
+}
+
 /// Those whose clock is slow, or all others, that cost something; largest first.
-std::vector<std::pair<Seconds, const Bottleneck*>> slow_ones(const run::Run& run,
-                                                             const Metrics& seen, bool of_clocks) {
-  std::vector<std::pair<Seconds, const Bottleneck*>> all;
-  for (const Bottleneck& one : seen.bottlenecks)
-    if (is_of_clock(one) == of_clocks)
-      if (const Seconds cost = cost_of(one, run); cost > Seconds()) all.emplace_back(cost, &one);
-  std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.first > b.first; });
+std::vector<SlowOnes> slow_ones(const run::Run& run, const Metrics& seen,
+                                const std::optional<OtherRun>& other, bool of_clocks) {
+  std::vector<SlowOnes> all;
+  for (const Bottleneck& one : seen.bottlenecks) {
+    if (is_of_clock(one) != of_clocks) continue;
+    SlowOnes found{one, cost_of(one, run)};
+    if (other) compare(found, *other);
+    if (found.cost > Seconds()) all.push_back(std::move(found));
+  }
+  std::ranges::stable_sort(all, std::greater(), &SlowOnes::cost);
   return all;
 }
 
@@ -106,37 +130,37 @@ double slowdown_of(const Bottleneck& one) {
 }
 
 /// Where all of several cost the same, which is then a bound, clocks tell who costs how much of it.
-void share_bound(std::vector<std::pair<Seconds, const Bottleneck*>>& all) {
+void share_bound(std::vector<SlowOnes>& all) {
   constexpr double alike = 0.01;
-  if (all.size() < 2 || all.front().first > (1 + alike) * all.back().first) return;
-  std::ranges::stable_sort(all, [](const auto& a, const auto& b) {
-    return slowdown_of(*a.second) > slowdown_of(*b.second);
-  });
-  const double most = slowdown_of(*all.front().second);
-  for (auto& [cost, one] : all)
-    if (most > 0) cost = slowdown_of(*one) / most * cost;
+  if (all.size() < 2 || all.front().cost > (1 + alike) * all.back().cost) return;
+  const auto slowdown = [](const SlowOnes& one) { return slowdown_of(one.what); };
+  std::ranges::stable_sort(all, std::greater(), slowdown);
+  const double most = slowdown(all.front());
+  for (SlowOnes& one : all)
+    if (most > 0) one.cost = slowdown(one) / most * one.cost;
 }
 
 /// Of devices in lockstep each costs what it is slower than the next, once the slower ones are
 /// mended.
-ClockCause slow_devices(const run::Run& run, const Metrics& seen) {
+ClockCause slow_devices(const run::Run& run, const Metrics& seen,
+                        const std::optional<OtherRun>& other) {
   ClockCause cause;
-  auto all = slow_ones(run, seen, true);
+  auto all = slow_ones(run, seen, other, true);
   share_bound(all);
   for (size_t i = 0; i < all.size(); ++i) {
-    const auto& [cost, one] = all[i];
-    const Seconds next = i + 1 < all.size() ? all[i + 1].first : Seconds();
-    if (cost > next) cause.parts.push_back(bottleneck_part(*one, run, cost - next));
+    const auto& [one, cost, were_slow] = all[i];
+    const Seconds next = i + 1 < all.size() ? all[i + 1].cost : Seconds();
+    if (cost > next) cause.parts.push_back(bottleneck_part(one, run, cost - next));
     if (cost > next && i > 0 && !cause.parts.back().advice.empty()) {
       std::string& advice = cause.parts.back().advice;
       advice.front() = lower_case(advice.front());
       advice.insert(0, "Once the slower ones are mended, ");
     }
-    for (size_t d = 0; d < run.devices.size(); ++d) {
+    // Simulation tells what all of a slow clock costs, and not what is more than in the other run.
+    for (size_t d = 0; d < run.devices.size() && !were_slow; ++d) {
       const run::Device& device = run.devices[d];
-      const int32_t own = one->of == Bottleneck::Of::node ? device.node : device.index;
-      if (std::ranges::find(one->who, own) != one->who.end())
-        cause.held.push_back({d, is_of_power(one->cause)});
+      const int32_t own = one.of == Bottleneck::Of::node ? device.node : device.index;
+      if (std::ranges::count(one.who, own) > 0) cause.held.push_back({d, is_of_power(one.cause)});
     }
   }
   return cause;
@@ -258,11 +282,12 @@ void name_core_wait(const run::Run& run, const Bottleneck& late, GapPart& part) 
 
 }  // namespace
 
-std::vector<GapPart> parts_of_others(const run::Run& run, const Metrics& seen) {
+std::vector<GapPart> parts_of_others(const run::Run& run, const Metrics& seen,
+                                     const std::optional<OtherRun>& other) {
   std::vector<GapPart> parts;
-  for (const auto& [cost, one] : slow_ones(run, seen, false)) {
-    parts.push_back(bottleneck_part(*one, run, cost));
-    name_core_wait(run, *one, parts.back());
+  for (const SlowOnes& one : slow_ones(run, seen, other, false)) {
+    parts.push_back(bottleneck_part(one.what, run, one.cost));
+    name_core_wait(run, one.what, parts.back());
   }
   return parts;
 }
@@ -283,14 +308,15 @@ bool is_of_clocks(const metrics::StepPattern& pattern, const run::Run& run, cons
     }
     return !in_long.empty() && !in_others.empty() && mean(in_long) < lower * mean(in_others);
   };
-  return std::ranges::any_of(slow_devices(run, seen).held,
+  return std::ranges::any_of(slow_devices(run, seen, std::nullopt).held,
                              [&](const auto& held) { return is_low(held.device); });
 }
 
 std::vector<ClockCause> clock_causes(const run::Run& run, const Metrics& seen,
-                                     const Metrics* predicted, bool against_recording) {
+                                     const Metrics* predicted, bool against_recording,
+                                     const std::optional<OtherRun>& other) {
   std::vector<ClockCause> causes;
-  ClockCause slow = slow_devices(run, seen);
+  ClockCause slow = slow_devices(run, seen, other);
   std::vector<size_t> others;
   for (size_t d = 0; d < seen.sm_clock_per_gpu_mhz.size(); ++d)
     if (seen.sm_clock_per_gpu_mhz[d] > 0 &&

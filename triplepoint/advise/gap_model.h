@@ -128,15 +128,24 @@ struct ClockCause {
   std::vector<Held> held;
 };
 
+/// A run of several steps that another is compared with: what it loses as well is no part of the
+/// difference.
+struct OtherRun {
+  const run::Run& run;
+  const metrics::Metrics& metrics;
+};
+
 /// Late ranks of traces, slow links and hosts of a simulated run: as measured.
-std::vector<GapPart> parts_of_others(const run::Run&, const metrics::Metrics& seen);
+std::vector<GapPart> parts_of_others(const run::Run&, const metrics::Metrics& seen,
+                                     const std::optional<OtherRun>&);
 /// Whether the clock of a slow GPU is low in the single long steps, which are then no others.
 bool is_of_clocks(const metrics::StepPattern&, const run::Run&, const metrics::Metrics& seen,
                   Seconds base);
 /// Slow GPUs of a recording; against a prediction also all the others, if they run below the
 /// predicted clock, or boards that differ more than predicted.
 std::vector<ClockCause> clock_causes(const run::Run&, const metrics::Metrics& seen,
-                                     const metrics::Metrics* predicted, bool against_recording);
+                                     const metrics::Metrics* predicted, bool against_recording,
+                                     const std::optional<OtherRun>&);
 
 /// Holds these devices at their recorded clocks: by power limits at which the job, as simulated,
 /// has these mean clocks, or by locks. Nothing where the job's GPU has no clocks.

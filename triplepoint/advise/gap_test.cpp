@@ -643,6 +643,39 @@ TEST_CASE("a fault that comes midway costs the mean step what it adds to it") {
   }
 }
 
+TEST_CASE("what the other run loses as well is no part of the difference") {
+  const auto with = [](const char* first, const char* second) {
+    spec::Job job = dense_job();
+    for (const char* text : {first, second})
+      if (text != nullptr) job.environment.faults.push_back(*spec::parse_fault(text));
+    return job;
+  };
+  const char *usual = "gpu=3,power=0.8", *further = "gpu=9,power=0.5@100s";
+  const auto transient = [&](const spec::Job& job) {
+    return sim::simulate(job, {.duration = 300 * unit::s});
+  };
+  const run::Run before = transient(with(usual, nullptr)), now = transient(with(usual, further));
+  for (const run::Run* run : {&before, &now}) {
+    const Gap none = gap_of(*run, run);
+    CHECK(none.parts.empty());
+    CHECK(abs(none.unexplained) < 1e-3 * none.measured);
+  }
+  const Gap gap = gap_of(now, &before);
+  REQUIRE(gap.parts.size() == 1);
+  CAPTURE(gap.parts[0].what);
+  CHECK(gap.parts[0].what.starts_with("GPU 9 "));
+  CHECK(gap.parts[0].cost / (gap.measured - gap.base) == Approx(1).epsilon(0.15));
+
+  const Sources recording = {.recording = true, .traces = false};
+  const run::Run fair = recorded(with(usual, nullptr), 1, recording);
+  CHECK(gap_of(recorded(with(usual, nullptr), 2, recording), &fair).parts.empty());
+  const Gap both = gap_of(recorded(with(usual, "gpu=9,power=0.5"), 2, recording), &fair);
+  REQUIRE(both.parts.size() == 1);
+  CAPTURE(both.parts[0].what);
+  CHECK(both.parts[0].what.starts_with("GPU 1 of node 1 "));
+  CHECK(both.parts[0].cost / (both.measured - both.base) == Approx(1).epsilon(0.15));
+}
+
 TEST_CASE("a prediction of another training is refused in the first sentence") {
   run::Run run = recorded(dense_job(), 1, {.recording = true, .traces = false});
   const auto refused_for = [&](const char* why) {
