@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/run.h"
 
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -85,7 +86,7 @@ py::dict head_of(const Run& self) {
 // ---- values over time
 
 template <class T>
-Column column_of(const Run& self, const std::vector<T>& values) {
+Column column_of(const Run& self, std::span<const T> values) {
   static_assert(sizeof(T) == sizeof(int64_t));
   return {self.results, values.data(), static_cast<py::ssize_t>(values.size()),
           !std::is_same_v<T, double>};
@@ -107,7 +108,8 @@ py::buffer_info buffer_of(const Column& column) {
 py::object series_of(const Run& self, const std::string& signal, int32_t device, bool of_node) {
   const run::Series* series = run::find_series(self.run(), signal, device, of_node);
   if (series == nullptr) return py::none();
-  return py::make_tuple(column_of(self, series->times), column_of(self, series->values));
+  return py::make_tuple(column_of(self, series->times.all()),
+                        column_of(self, std::span(series->values)));
 }
 
 py::list list_of_series(const Run& self) {

@@ -351,7 +351,7 @@ void add_series(Run& all, Run& run, const Numbers& numbers) {
     all.sources.push_back(renumbered(source, numbers));
   for (Series& series : run.series) {
     Series moved = renumbered(std::move(series), numbers);
-    for (Instant& time : moved.times)
+    for (Instant& time : moved.times.own())
       time = numbers.at(time);
     all.series.push_back(std::move(moved));
   }

@@ -12,6 +12,7 @@
 
 #include "triplepoint/run/bottleneck.h"
 #include "triplepoint/run/timeline.h"
+#include "triplepoint/run/times.h"
 #include "triplepoint/spec/job.h"
 
 namespace triplepoint::run {
@@ -38,7 +39,7 @@ struct Series {
   std::string signal;
   int32_t device = 0;  // global device index; nodes: node index
   bool of_node = false;
-  std::vector<Instant> times;  // ascending
+  Times times;
   std::vector<double> values;  // same length
   friend bool operator==(const Series&, const Series&) = default;
 };

@@ -88,6 +88,18 @@ TEST_CASE("views call a recording's GPU as its node does, and a simulated one by
   CHECK(device_number(device_numbers(run), 3) == "3");
 }
 
-}  // namespace
+TEST_CASE("series read at the same moments share their stamps until one goes on") {
+  Times one = {Instant(1), Instant(2)};
+  Times other = one;
+  CHECK(&other[0] == &one[0]);
+  other.push_back(Instant(3));
+  CHECK(one.size() == 2);
+  CHECK(other == Times{Instant(1), Instant(2), Instant(3)});
+  CHECK(one == Times{Instant(1), Instant(2)});
+  CHECK_FALSE(one == other);
+  CHECK(Times().empty());
+  CHECK(Times() == Times(std::vector<Instant>()));
+}
 
+}  // namespace
 }  // namespace triplepoint::run

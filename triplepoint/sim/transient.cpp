@@ -72,7 +72,7 @@ double steps_per_unit(std::string_view signal) {
 /// double's memory, and never beside all series.
 struct Readings {
   static constexpr size_t series_of_block = 4096;
-  std::vector<Instant> times;
+  run::Times times;
   std::vector<std::vector<int32_t>> blocks;  // [series / series_of_block][window, series]
   size_t next = 0;                           // series, in this window
 
@@ -97,7 +97,8 @@ void add_up_energy(run::Series& power, Seconds begin, double& joules) {
     power.values[i] = rounded_reading(joules);
   }
   if (begin > Seconds()) return;
-  power.times.insert(power.times.begin(), instant_at(begin));
+  std::vector<Instant>& times = power.times.own();
+  times.insert(times.begin(), instant_at(begin));
   power.values.insert(power.values.begin(), before);
 }
 

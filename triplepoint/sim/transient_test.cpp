@@ -40,7 +40,8 @@ void append(run::Run& first, const run::Run& second) {
   for (size_t s = 0; s < first.series.size(); ++s) {
     run::Series& to = first.series[s];
     const run::Series& from = second.series[s];
-    to.times.insert(to.times.end(), from.times.begin(), from.times.end());
+    std::vector<Instant>& times = to.times.own();
+    times.insert(times.end(), from.times.begin(), from.times.end());
     to.values.insert(to.values.end(), from.values.begin(), from.values.end());
   }
   first.steps.insert(first.steps.end(), second.steps.begin(), second.steps.end());

@@ -14,7 +14,7 @@ class Axes {
  public:
   explicit Axes(ColumnWriter& writer) : writer_(writer) {}
 
-  Result<int64_t> number_of(const std::vector<Instant>& times) {
+  Result<int64_t> number_of(const Times& times) {
     const auto [found, is_new] = numbers_.emplace(&times, static_cast<int64_t>(numbers_.size()));
     if (!is_new) return found->second;
     std::vector<int64_t> nanoseconds(times.size());
@@ -27,14 +27,14 @@ class Axes {
 
  private:
   struct ByContent {
-    bool operator()(const std::vector<Instant>* a, const std::vector<Instant>* b) const {
-      if (a == b) return false;
+    bool operator()(const Times* a, const Times* b) const {
+      if (*a == *b) return false;
       if (a->size() != b->size()) return a->size() < b->size();
-      return *a < *b;
+      return std::ranges::lexicographical_compare(*a, *b);
     }
   };
   ColumnWriter& writer_;
-  std::map<const std::vector<Instant>*, int64_t, ByContent> numbers_;
+  std::map<const Times*, int64_t, ByContent> numbers_;
 };
 
 Result<std::vector<Instant>> read_axis(const Database& database, ColumnReader& reader,
@@ -127,7 +127,7 @@ Result<std::vector<SeriesRow>> read_series_rows(const Database& database) {
 
 /// Cuts the values of a row into the series of its devices.
 Result<std::vector<Series>> read_values(const Database& database, ColumnReader& reader,
-                                        const SeriesRow& row, const std::vector<Instant>& at) {
+                                        const SeriesRow& row, const Times& at) {
   std::vector<double> values = TPT_TRY(reader.read<double>({"series", row.id, "value"}));
   const size_t times = at.size(), devices = as_size(row.devices);
   if (values.size() != times * devices || (devices > 1 && times == 0))
@@ -176,7 +176,7 @@ Result<bool> write_series(const Database& database, ColumnWriter& writer,
 Result<bool> read_series(const Database& database, ColumnReader& reader, std::vector<Series>& all) {
   const std::vector<SeriesRow> rows = TPT_TRY(read_series_rows(database));
   const int64_t count = sum_of(rows, &SeriesRow::devices);
-  std::map<int64_t, std::vector<Instant>> axes;
+  std::map<int64_t, Times> axes;
   std::vector<std::vector<Series>> of_rows;
   for (const SeriesRow& row : rows) {
     if (axes.count(row.axis) == 0) axes[row.axis] = TPT_TRY(read_axis(database, reader, row.axis));

@@ -281,7 +281,7 @@ Result<run::Run> load_recording(const std::string& file, TraceInput& traces) {
         "with this program, trace with a profiler that writes absolute times",
         file);
   for (run::Series& series : recording.series)
-    for (Instant& time : series.times)
+    for (Instant& time : series.times.own())
       time = Instant(time.nanoseconds() + *there - *here);
   if (std::string said = take_ranks_from_traces(recording, traces.run); !said.empty())
     traces.remarks.push_back(std::move(said));

@@ -76,7 +76,7 @@ TEST_CASE("in a step that repeats, a cool-down over its end is one") {
 TEST_CASE("nothing is known of a gap between readings") {
   run::Series series = series_of("die_c", dip(8, 49, 50), 1 * unit::s);
   for (size_t i = 50; i < 100; ++i)
-    series.times[i] = instant_at(as_real(i + 60) * unit::s);
+    series.times.own()[i] = instant_at(as_real(i + 60) * unit::s);
   const auto found = find_cool_downs(series, first(160), Course::once);
   REQUIRE(found.has_value());
   CHECK(found->count == 0);

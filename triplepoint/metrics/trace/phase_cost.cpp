@@ -132,7 +132,7 @@ class HeldSeries {
   int64_t period_ = 0;
 };
 
-int64_t median_distance(const std::vector<Instant>& times) {
+int64_t median_distance(const run::Times& times) {
   std::vector<int64_t> distances;
   for (size_t i = 1; i < times.size(); ++i)
     distances.push_back(times[i].nanoseconds() - times[i - 1].nanoseconds());

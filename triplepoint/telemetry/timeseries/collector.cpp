@@ -708,7 +708,7 @@ Result<run::Run> Collector::finish(const Path& source, std::string producer) {
     const run::Series* const found =
         run::find_series(run, wanted.signal, wanted.device, wanted.of_node);
     run::Series series = found == nullptr ? wanted : *found;
-    for (Instant& time : series.times)
+    for (Instant& time : series.times.own())
       time = Instant(without_gaps(time.nanoseconds()));
     return series;
   };
