@@ -3,6 +3,7 @@
 
 #include "tests/physics/shipped.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,26 @@ TEST_CASE("all heat leaves with the coolant, whatever the cooling") {
     const auto state = chassis.steady(power, Celsius(25));
     CHECK(chassis.carried_off(state, Celsius(25)) / unit::W ==
           doctest::Approx(300.0 * as_real(chassis.slots())));
+  }
+}
+
+TEST_CASE("nothing gets colder than the coolant, however little of that flows") {
+  for (const std::string& name : spec::list_clusters(spec::default_library())) {
+    spec::Cluster cluster = cluster_named(name.c_str());
+    if (!cluster.gpu.thermal) continue;
+    for (const double flow : {0.01, 0.05, 0.2}) {
+      CAPTURE(name);
+      CAPTURE(flow);
+      const thermal::ChassisModel node(cluster.chassis, *cluster.gpu.thermal,
+                                       cluster.gpu.dies_per_package,
+                                       flow * cluster.chassis.fan_floor);
+      const std::vector<Watts> power(as_size(node.slots()), 300 * unit::W);
+      auto state = node.uniform(Celsius(40));
+      for (int i = 0; i < 20; ++i) {
+        node.advance(state, power, Celsius(20), 5 * unit::s);
+        CHECK(std::ranges::min(state) > 20);
+      }
+    }
   }
 }
 

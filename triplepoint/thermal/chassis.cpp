@@ -40,6 +40,24 @@ double upstream_share(const spec::Slot& slot, int64_t other) {
   return at(other) < slot.upstream_heating.size() ? slot.upstream_heating[at(other)] : 0;
 }
 
+/// Upstream heating by a slot and by those beside it (neither warms the other), added up; the most
+/// of all slots that they warm.
+double stream_share(const spec::Chassis& chassis, int64_t one) {
+  const auto slots = static_cast<int64_t>(chassis.slots.size());
+  const auto warms = [&](int64_t by, int64_t warmed) {
+    return upstream_share(chassis.slots[at(warmed)], by);
+  };
+  double most = 0;
+  for (int64_t warmed = 0; warmed < slots; ++warmed) {
+    double share = warms(one, warmed);
+    for (int64_t other = 0; share > 0 && other < slots; ++other)
+      if (other != one && warms(one, other) == 0 && warms(other, one) == 0)
+        share += warms(other, warmed);
+    most = std::max(most, share);
+  }
+  return most;
+}
+
 /// How the air at each slot depends on the sinks: T_air = inlet + warmed + mixing T_last with
 /// (1 + B G) T_air = inlet + offset + B G T_last;  B = upstream_heating / W, G = sink conductances.
 struct Air {
@@ -170,6 +188,26 @@ double ChassisModel::Impl::coolant(const State& state, int64_t slot, double inle
   return degrees;
 }
 
+StreamLimits::StreamLimits(const spec::Chassis& chassis, const spec::ThermalLadder& ladder)
+    : floor_(chassis.fan_floor) {
+  if (floor_ <= 0) return;
+  const double capacity = coolant_capacity_rate(chassis, floor_);
+  const double sink =
+      ladder.resistances.back().in_base_units() / std::pow(floor_, chassis.sink_flow_exponent);
+  for (size_t slot = 0; slot < chassis.slots.size(); ++slot) {
+    const double least = stream_share(chassis, static_cast<int64_t>(slot)) / capacity;
+    at_floor_.push_back(
+        {least, std::max(1.0, least / (sink * chassis.slots[slot].resistance_factor))});
+  }
+}
+
+double StreamLimits::least_resistance(size_t slot, double flow_share) const {
+  if (flow_share >= floor_) return 0;
+  const auto& [least, effectiveness] = at_floor_[slot];
+  const double flow = flow_share / floor_;
+  return least / (flow * (1 + (effectiveness - 1) * flow));
+}
+
 ChassisModel::ChassisModel(const spec::Chassis& chassis, const spec::ThermalLadder& ladder,
                            int dies_per_package, double flow_share,
                            std::span<const double> board_resistance)
@@ -182,12 +220,15 @@ ChassisModel::ChassisModel(const spec::Chassis& chassis, const spec::ThermalLadd
   impl_->ladder = ladder;
   const double sink =
       ladder.resistances.back().in_base_units() / std::pow(flow_share, chassis.sink_flow_exponent);
+  const double capacity = coolant_capacity_rate(chassis, flow_share);
+  const StreamLimits limits(chassis, ladder);
   for (size_t slot = 0; slot < chassis.slots.size(); ++slot) {
     impl_->board.push_back(board_resistance.empty() ? 1 : board_resistance[slot]);
     impl_->conductance.push_back(
-        1 / (sink * chassis.slots[slot].resistance_factor * impl_->board.back()));
+        1 / std::max(sink * chassis.slots[slot].resistance_factor * impl_->board.back(),
+                     limits.least_resistance(slot, flow_share)));
   }
-  impl_->air = solve_air(chassis, impl_->conductance, coolant_capacity_rate(chassis, flow_share));
+  impl_->air = solve_air(chassis, impl_->conductance, capacity);
   impl_->rates = Matrix(impl_->size(), impl_->size());
   impl_->add_ladders();
   impl_->add_lids(dies_per_package);

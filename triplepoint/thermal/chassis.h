@@ -32,13 +32,37 @@ class Propagator {
   Matrix decay_;  // E = exp(A t)
 };
 
+/// What bounds a sink's resistance where less flows than the fans leave: the effectiveness e of its
+/// stream, which goes to 1 as the flow ceases. Above 1 sinks would pass on more heat than they
+/// have, and the slots behind them would get colder than the inlet.
+///
+///   R_i >= s_i / (W e_i),     e_i = max(1, 1 + (e_floor - 1) flow_share / fan_floor)
+///
+/// s_i: upstream_ij of a slot and of those beside it, added up. e_floor: what the resistance at the
+/// fans' floor amounts to; above 1 where the ladder counts a part of the way through the sink
+/// elsewhere. Nothing changes from the floor on.
+/// Source: effectiveness of a heat exchanger, second law.
+class StreamLimits {
+ public:
+  StreamLimits(const spec::Chassis&, const spec::ThermalLadder&);
+  /// K/W.
+  double least_resistance(size_t slot, double flow_share) const;
+
+ private:
+  struct AtFloor {
+    double least = 0, effectiveness = 1;
+  };
+  double floor_ = 0;
+  std::vector<AtFloor> at_floor_;
+};
+
 /// The thermal network of one node: each device's ladder, slots coupled through air or coolant.
 ///
 ///   C_0 dT_0/dt = P - (T_0 - T_1) / r_0
 ///   C_k dT_k/dt = (T_k-1 - T_k) / r_k-1 - (T_k - T_k+1) / r_k,     last node: ... - q
 ///   q_i = (T_last,i - T_air,i) / R_i
 ///   T_air,i = inlet + offset_i + (fixed_heat + sum_j upstream_ij q_j) / W
-///   R_i = r_last * slot factor_i / flow_share^sink_flow_exponent
+///   R_i = r_last * slot factor_i / flow_share^sink_flow_exponent, StreamLimits at least
 ///   W = rho cp V' flow_share (air), coolant_heat_capacity flow_share (liquid, immersion)
 ///
 /// A board's factor (mounting, thermal paste) scales all resistances of its slot.

@@ -14,7 +14,6 @@
 
 #include "triplepoint/base/result.h"
 
-#include "triplepoint/thermal/chassis.h"
 #include "triplepoint/thermal/dense.h"
 
 namespace triplepoint::thermal {
@@ -27,7 +26,8 @@ SteadySlots::SteadySlots(const spec::Chassis& chassis, const spec::ThermalLadder
                          ? air_heat_capacity_j_per_m3_k * chassis.volume_flow_m3_s
                          : chassis.coolant_heat_capacity_w_per_k),
       exponent_(chassis.sink_flow_exponent),
-      fixed_heat_(chassis.fixed_heat / unit::W) {
+      fixed_heat_(chassis.fixed_heat / unit::W),
+      limits_(chassis, ladder) {
   TPT_EXPECT(!ladder.resistances.empty() && !chassis.slots.empty() && full_capacity_ > 0);
   if (ladder.lateral_resistance && dies_per_package > 1)
     lateral_ = 1 / ladder.lateral_resistance->in_base_units();
@@ -43,7 +43,8 @@ SteadySlots::SteadySlots(const spec::Chassis& chassis, const spec::ThermalLadder
 }
 
 double SteadySlots::sink_resistance(const Node& node, size_t slot, double typical) const {
-  return typical * slot_factor_[slot] * node.board[slot] * node.sink[slot];
+  return std::max(typical * slot_factor_[slot] * node.board[slot] * node.sink[slot],
+                  limits_.least_resistance(slot, node.flow_share));
 }
 
 /// (1 + G (B / W + S)) q = P - G (offset + fixed_heat / W), S_i: from the lid to the air, G: the

@@ -9,6 +9,8 @@
 
 #include "triplepoint/spec/cluster.h"
 
+#include "triplepoint/thermal/chassis.h"
+
 namespace triplepoint::thermal {
 
 /// Where constant power leads the nodes of a cluster, without building a network for each of them.
@@ -46,6 +48,7 @@ class SteadySlots {
   int dies_per_package_ = 1;
   double lateral_ = 0;  // W/K between neighbouring lids; 0: not joined
   double full_capacity_ = 0, exponent_ = 0, fixed_heat_ = 0;
+  StreamLimits limits_;
   std::vector<double> resistances_;  // of the ladder
   std::vector<double> offset_, slot_factor_,
       upstream_heating_;  // upstream_heating: [slot * slots + other]
