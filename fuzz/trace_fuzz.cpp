@@ -11,8 +11,7 @@
 #include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/logs/training_log.h"
 #include "triplepoint/trace/nccl_tests/nccl_tests.h"
-#include "triplepoint/trace/nsys/nsys.h"
-#include "triplepoint/trace/rocprofiler/rocprofiler.h"
+#include "triplepoint/trace/readers.h"
 #include "triplepoint/trace/trace.h"
 
 namespace triplepoint::trace {

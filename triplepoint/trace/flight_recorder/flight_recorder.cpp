@@ -16,6 +16,7 @@
 #include "triplepoint/run/issued.h"
 
 #include "triplepoint/trace/builder.h"
+#include "triplepoint/trace/readers.h"
 #include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/run/issued.h"
+#include "triplepoint/trace/readers.h"
 
 #include "triplepoint/trace/json_walk.h"
 

@@ -9,7 +9,7 @@
 
 #include "triplepoint/base/json.h"
 
-#include "triplepoint/trace/flight_recorder/flight_recorder.h"
+#include "triplepoint/trace/readers.h"
 
 namespace triplepoint::trace {
 

@@ -17,7 +17,7 @@
 #include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
 #include "triplepoint/trace/plausible.h"
-#include "triplepoint/trace/rocprofiler/rocprofiler.h"
+#include "triplepoint/trace/readers.h"
 #include "triplepoint/trace/sql_tables.h"
 
 namespace triplepoint::trace {

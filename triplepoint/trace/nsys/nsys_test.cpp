@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/store/store_database.h"
+#include "triplepoint/trace/readers.h"
 #include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::trace {

@@ -10,6 +10,7 @@
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/json_walk.h"
+#include "triplepoint/trace/readers.h"
 #include "triplepoint/trace/kernel_kind.h"
 #include "triplepoint/trace/plausible.h"
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/trace/rocprofiler/rocprofiler.h"
 
+#include "triplepoint/base/must_testing.h"
+
+#include "triplepoint/trace/readers.h"
 #include <doctest/doctest.h>
 
 #include "triplepoint/trace/timeline_testing.h"
