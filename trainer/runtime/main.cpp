@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -18,6 +16,7 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/unit_text.h"
@@ -227,13 +226,10 @@ const CLI::Validator positive(
 template <class Integer>
 CLI::Validator whole_number() {
   return {[](const std::string& text) {
-            Integer value = 0;
-            const char* end = text.data() + text.size();
-            const auto [stop, problem] = std::from_chars(text.data(), end, value);
-            return problem == std::errc() && stop == end && value >= 0
-                       ? ""
-                       : fmt::format("{} is no whole number from 0 to {}", text,
-                                     std::numeric_limits<Integer>::max());
+            const auto value = number_of_text<Integer>(text);
+            return value && *value >= 0 ? ""
+                                        : fmt::format("{} is no whole number from 0 to {}", text,
+                                                      std::numeric_limits<Integer>::max());
           },
           ""};
 }

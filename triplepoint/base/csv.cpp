@@ -2,9 +2,9 @@
 #include "triplepoint/base/csv.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/text.h"
 
@@ -175,9 +175,7 @@ std::string_view CsvTable::at(std::size_t row, std::size_t column) const {
 Result<std::optional<double>> CsvTable::number(std::size_t row, std::size_t column) const {
   const std::string_view cell = at(row, column);
   if (cell.empty()) return std::nullopt;
-  double number = 0;
-  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  if (problem == std::errc() && end == cell.data() + cell.size() && std::isfinite(number))
+  if (const auto number = number_of_text<double>(cell); number && std::isfinite(*number))
     return number;
   return error(
       "{}:{}: \"{}\" in column {} is not a number (one is needed there); "

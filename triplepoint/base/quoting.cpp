@@ -2,9 +2,9 @@
 #include "triplepoint/base/quoting.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/text.h"
 
 namespace triplepoint {
@@ -102,9 +102,7 @@ std::string yaml_text(std::string_view text) {
 bool is_formula(std::string_view cell) {
   if (cell.empty() || !contains(std::string_view("=+-@\t\r"), cell.front())) return false;
   if (cell.front() == '+') cell.remove_prefix(1);
-  double number = 0;
-  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  return problem != std::errc() || end != cell.data() + cell.size() || cell.empty();
+  return !number_of_text<double>(cell);
 }
 
 }  // namespace triplepoint

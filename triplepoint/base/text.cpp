@@ -6,6 +6,8 @@
 #include <cmath>
 #include <system_error>
 
+#include "triplepoint/base/number_text.h"
+
 namespace triplepoint {
 namespace {
 
@@ -90,10 +92,8 @@ std::vector<std::string> words_of(std::string_view text) {
 }
 
 std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
+  const auto value = number_of_text<int64_t>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 bool natural_less(std::string_view a, std::string_view b) {

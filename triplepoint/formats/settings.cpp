@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/text.h"
 
 namespace triplepoint::formats {
@@ -16,10 +16,8 @@ constexpr int deepest_reference = 8;
 
 std::optional<double> read_number(std::string_view text) {
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
-  double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = problem == std::errc() && end == text.data() + text.size();
-  return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  const auto value = number_of_text<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 /// Whole numbers, also written as 1.0, 1e6 or 1_000.

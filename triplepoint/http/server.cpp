@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/text.h"
 
 namespace triplepoint {
@@ -41,10 +42,7 @@ Result<Endpoint> endpoint_of(const std::string& listen) {
   if (colon != std::string::npos) endpoint = {listen.substr(0, colon), listen.substr(colon + 1)};
   if (endpoint.host.starts_with('[') && endpoint.host.ends_with(']'))
     endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
-  uint16_t port = 0;
-  const char* end = endpoint.port.data() + endpoint.port.size();
-  const auto [stop, problem] = std::from_chars(endpoint.port.data(), end, port);
-  if (endpoint.port.empty() || problem != std::errc() || stop != end)
+  if (!number_of_text<uint16_t>(endpoint.port))
     return error("\"{}\" is no address to listen at (ADDRESS:PORT is one); try 127.0.0.1:9400",
                  listen);
   if (endpoint.host.empty()) endpoint.host = "0.0.0.0";

@@ -2,10 +2,10 @@
 #include "triplepoint/spec/fault.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <vector>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
@@ -30,11 +30,8 @@ template <class Number>
 Result<Number> whole_number(std::string_view key, std::string_view text) {
   const std::string_view whole = text;
   if (text.starts_with('+')) text.remove_prefix(1);
-  Number value{};
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool read = failed == std::errc() && end == text.data() + text.size() && !text.empty();
-  // "nan" and "inf" would be read as well.
-  if (!read || !std::isfinite(as_real(value)))
+  const auto value = number_of_text<Number>(text);
+  if (!value || !std::isfinite(as_real(*value)))
     return error("\"{}\" is no number for {} (a fault is written as in {}); write one", whole, key,
                  example);
   return value;

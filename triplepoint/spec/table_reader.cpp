@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/spec/table_reader.h"
 
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/unit_text.h"
 
 #include "triplepoint/spec/job.h"
@@ -232,14 +232,6 @@ void complete(Cluster& cluster) {
 
 namespace {
 
-template <class Number>
-std::optional<Number> whole_text_as(std::string_view text) {
-  Number number{};
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (fault != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 TomlValue text_value(std::string_view text, int line) {
   TomlValue value;
   value.kind = Kind::text;
@@ -322,10 +314,10 @@ TomlValue cell_value(std::string_view cell, int line) {
   if (text == "true" || text == "false") {
     value.kind = Kind::truth;
     value.truth = text == "true";
-  } else if (const auto integer = whole_text_as<int64_t>(text)) {
+  } else if (const auto integer = number_of_text<int64_t>(text)) {
     value.kind = Kind::integer;
     value.integer = *integer;
-  } else if (const auto number = whole_text_as<double>(text); number && std::isfinite(*number)) {
+  } else if (const auto number = number_of_text<double>(text); number && std::isfinite(*number)) {
     value.kind = Kind::number;
     value.number = *number;
   }

@@ -2,11 +2,11 @@
 #include "triplepoint/telemetry/gpu_opening.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <string_view>
 #include <utility>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/telemetry/amd/sensor.h"
@@ -160,19 +160,12 @@ void AmdOpening::open(OpeningState& state, size_t number) {
   set_open(state, number, std::move(facts), std::move(sensor), std::move(missing));
 }
 
-std::optional<int32_t> local_index(std::string_view text) {
-  int32_t value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 bool means(const std::string& word, const run::Device& device) {
-  if (const auto one = local_index(word)) return device.local == *one;
+  if (const auto one = number_of_text<int32_t>(word)) return device.local == *one;
   const auto dash = word.find('-');
-  const auto first = local_index(std::string_view(word).substr(0, dash));
+  const auto first = number_of_text<int32_t>(std::string_view(word).substr(0, dash));
   if (dash != std::string::npos && first) {
-    const auto last = local_index(std::string_view(word).substr(dash + 1));
+    const auto last = number_of_text<int32_t>(std::string_view(word).substr(dash + 1));
     return last && device.local >= *first && device.local <= *last;
   }
   const std::string small = lower_case(word);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
@@ -14,6 +13,7 @@
 
 #include <simdjson.h>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/trace/input.h"
@@ -105,11 +105,7 @@ class JsonView {
     if (!element_) return std::nullopt;
     if (element_->get(value) == simdjson::SUCCESS) return value;
     if (element_->get(bits) == simdjson::SUCCESS) return static_cast<int64_t>(bits);
-    if (const std::string_view quoted = text(); !quoted.empty()) {
-      const auto [stop, fault] =
-          std::from_chars(quoted.data(), quoted.data() + quoted.size(), value);
-      if (fault == std::errc() && stop == quoted.data() + quoted.size()) return value;
-    }
+    if (const auto quoted = number_of_text<int64_t>(text())) return quoted;
     const std::optional<double> number = real();
     if (!number || !(*number > -9e18 && *number < 9e18)) return std::nullopt;
     return static_cast<int64_t>(*number);
@@ -120,11 +116,7 @@ class JsonView {
     double value = 0;
     if (!element_) return std::nullopt;
     if (element_->get(value) == simdjson::SUCCESS) return value;
-    const std::string_view quoted = text();
-    const auto [stop, fault] = std::from_chars(quoted.data(), quoted.data() + quoted.size(), value);
-    if (quoted.empty() || fault != std::errc() || stop != quoted.data() + quoted.size())
-      return std::nullopt;
-    return value;
+    return number_of_text<double>(text());
   }
   double real_or(double otherwise) const { return real().value_or(otherwise); }
 

@@ -2,7 +2,6 @@
 #include "triplepoint/telemetry/recorder/child_process.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <iterator>
 #include <set>
@@ -12,6 +11,8 @@
 
 #include <pthread.h>
 #include <unistd.h>
+
+#include "triplepoint/base/number_text.h"
 
 #include "triplepoint/system/process.h"
 #include "triplepoint/telemetry/open_file.h"
@@ -43,26 +44,13 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
 
 constexpr size_t most_processes = 4096;
 
-std::vector<int64_t> numbers_in(std::string_view text) {
-  std::vector<int64_t> numbers;
-  while (true) {
-    while (!text.empty() && (text.front() < '0' || text.front() > '9'))
-      text.remove_prefix(1);
-    int64_t number = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (problem != std::errc()) return numbers;
-    numbers.push_back(number);
-    text.remove_prefix(as_size(end - text.data()));
-  }
-}
-
 /// The children of all threads of a process; kernels without CONFIG_PROC_CHILDREN tell none.
 std::vector<int64_t> children_of(int64_t pid, const Path& proc) {
   std::vector<int64_t> children;
   const Path tasks = proc / std::to_string(pid) / "task";
   for (const std::string& task : names_in(tasks))
     if (const auto text = read_file(tasks / task / "children"))
-      std::ranges::copy(numbers_in(*text), std::back_inserter(children));
+      std::ranges::copy(numbers_in<int64_t>(*text), std::back_inserter(children));
   return children;
 }
 

@@ -2,12 +2,12 @@
 #include "triplepoint/trace/flight_recorder/flight_recorder.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
+#include "triplepoint/base/number_text.h"
 #include <tuple>
 
 #include "triplepoint/base/statistics.h"
@@ -58,20 +58,6 @@ std::optional<double> elements_of(JsonView shapes) {
     total = total.value_or(0) + count;
   });
   return are_known ? total : std::nullopt;
-}
-
-std::vector<int32_t> numbers_in(std::string_view text) {
-  std::vector<int32_t> numbers;
-  for (size_t at = text.find_first_of("0123456789"); at != std::string_view::npos;
-       at = text.find_first_of("0123456789", at)) {
-    int32_t number = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, fault] = std::from_chars(text.data() + at, end, number);
-    if (fault == std::errc()) numbers.push_back(number);
-    at = as_size(stop - text.data());
-    if (at >= text.size()) break;
-  }
-  return numbers;
 }
 
 /// Where the call stands in the program: the innermost frames outside of PyTorch.
@@ -127,7 +113,7 @@ Entry entry_of(JsonView json) {
 /// "trace_rank0.json".
 std::optional<int32_t> last_number(std::string_view name) {
   name = name.substr(name.find_last_of('/') + 1);
-  const std::vector<int32_t> numbers = numbers_in(name);
+  const std::vector<int32_t> numbers = numbers_in<int32_t>(name);
   return numbers.empty() ? std::nullopt : std::optional(numbers.back());
 }
 
@@ -138,7 +124,7 @@ class Dump {
       Group& known = groups_[std::string(key)];
       known.description = group.at("desc").text();
       const JsonView ranks = group.at("ranks");  // "[0, 1]", or a list
-      known.ranks = numbers_in(ranks.text());
+      known.ranks = numbers_in<int32_t>(ranks.text());
       ranks.for_each(
           [&](JsonView rank) { known.ranks.push_back(static_cast<int32_t>(rank.integer_or(0))); });
     });
@@ -226,7 +212,7 @@ class Dump {
     const auto of_entries = common_ranks(true), of_all = common_ranks(false);
     if (of_entries && of_entries->size() == 1) return *of_entries->begin();
     for (const Entry& entry : entries_) {
-      const std::vector<int32_t> peers = numbers_in(entry.name);
+      const std::vector<int32_t> peers = numbers_in<int32_t>(entry.name);
       const auto group = groups_.find(entry.group);
       if (!entry.is_message || peers.size() != 2 || group == groups_.end()) continue;
       if (const auto own = as_size(peers[0]); own < group->second.ranks.size())
@@ -330,7 +316,7 @@ class Dump {
 
   /// "nccl:send 0->1" and "nccl:recv 1<-0": sender first, so that both ends name the same pair.
   static run::Communicator pair_of(const Entry& entry, const run::Communicator& group) {
-    std::vector<int32_t> peers = numbers_in(entry.name);
+    std::vector<int32_t> peers = numbers_in<int32_t>(entry.name);
     if (peers.size() != 2) return group;
     const bool receives = contains(entry.name, "<-");
     if (receives) std::swap(peers[0], peers[1]);
