@@ -6,7 +6,6 @@
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/trace/chakra/chakra.h"
-#include "triplepoint/trace/flight_recorder/flight_recorder.h"
 #include "triplepoint/trace/input.h"
 #include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/logs/training_log.h"

@@ -6,6 +6,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/must_testing.h"
 
 #include "triplepoint/calibrate/jobs/job_rows.h"
 #include "triplepoint/calibrate/tables/table_kind.h"
@@ -17,9 +18,7 @@ const spec::Library library = spec::default_library();
 
 CsvTable table_at(const char* name) {
   const std::string path = fmt::format("{}/tests/rows/{}", TPT_SOURCE_DIR, name);
-  Result<CsvTable> table = CsvTable::parse(read_file(path).value(), path);
-  REQUIRE_MESSAGE(table, table.error().what);
-  return *std::move(table);
+  return must(CsvTable::parse(read_file(path).value(), path));
 }
 
 std::string cell(const CsvTable& table, std::size_t row, std::string_view title) {
@@ -27,21 +26,17 @@ std::string cell(const CsvTable& table, std::size_t row, std::string_view title)
 }
 
 TableScores scores_of(const CsvTable& table) {
-  auto scores = score_table(table, {.library = library, .threads = 1});
-  REQUIRE_MESSAGE(scores, scores.error().what);
-  return *std::move(scores);
+  return must(score_table(table, {.library = library, .threads = 1}));
 }
 
 std::map<std::string, spec::Job> jobs_of(const CsvTable& table) {
-  const auto rows = read_job_rows(table);
-  REQUIRE_MESSAGE(rows, rows.error().what);
+  const auto rows = must(read_job_rows(table));
   std::map<std::string, spec::Job> jobs;
-  for (const JobRow& row : *rows) {
+  for (const JobRow& row : rows) {
     CAPTURE(row.row_id);
     std::vector<std::string> notes;
-    auto job = job_of(row, table.name(), library, notes);
-    REQUIRE_MESSAGE(job, job.error().what);
-    jobs.emplace(row.row_id, *std::move(job));
+    auto job = must(job_of(row, table.name(), library, notes));
+    jobs.emplace(row.row_id, std::move(job));
   }
   return jobs;
 }

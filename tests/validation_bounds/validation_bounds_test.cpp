@@ -9,6 +9,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/parallel.h"
 
 #include "triplepoint/calibrate/jobs/job_scores.h"
@@ -20,9 +21,7 @@ namespace {
 constexpr double median_allowance = 1, p90_allowance = 2;  // percentage points
 
 CsvTable table_at(const Path& path) {
-  Result<CsvTable> table = CsvTable::parse(read_file(path).value(), path.string());
-  REQUIRE_MESSAGE(table, table.error().what);
-  return *std::move(table);
+  return must(CsvTable::parse(read_file(path).value(), path.string()));
 }
 
 std::map<std::string, ErrorSummary> errors_by_family() {
@@ -33,9 +32,8 @@ std::map<std::string, ErrorSummary> errors_by_family() {
     const Path path = folder.path() / "jobs.csv";
     if (!std::filesystem::exists(path)) continue;
     const auto scores =
-        score_job_table(table_at(path), {.library = library, .threads = available_threads()});
-    REQUIRE_MESSAGE(scores, scores.error().what);
-    for (const auto& [family, summary] : summarize(*scores).families)
+        must(score_job_table(table_at(path), {.library = library, .threads = available_threads()}));
+    for (const auto& [family, summary] : summarize(scores).families)
       all[family] = summary;
   }
   return all;

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
+
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/advise/pass_graph.h"
@@ -104,12 +106,6 @@ TEST_CASE("a longer pass delays the end by as often as it lies on the critical p
     const int32_t count = counts[2][0][as_size(workload::ActionKind::forward)];
     CHECK((graph.finishes()[0] - before) / bit == doctest::Approx(count).epsilon(1e-3));
   }
-}
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) FAIL(result.error().what);
-  return *std::move(result);
 }
 
 spec::Job job_on(const std::string& cluster, int64_t layers, int64_t nodes) {

@@ -2,6 +2,7 @@
 // Tables of temperatures in the forms that people have them.
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/advise/thermal_groups.h"
@@ -20,16 +21,15 @@ std::string refusal(const std::string& text, const TableChoice& choice = {}) {
 }
 
 TEST_CASE("a column for each GPU, and a row for each quantity") {
-  const auto samples = read(
-      "panel,config,gpu0,gpu1\n"
-      "avg_temp_C,a,60,50\n"
-      "clock_MHz,a,1700,1800\n"
-      "avg_temp_C,Avg,1,1\n"
-      "something else,a,3,4\n");
-  REQUIRE(samples);
-  REQUIRE(samples->size() == 2);
-  CHECK((*samples)[0].temperature_c == 60);
-  CHECK((*samples)[1].clock_mhz == 1800);
+  const auto samples =
+      must(read("panel,config,gpu0,gpu1\n"
+                "avg_temp_C,a,60,50\n"
+                "clock_MHz,a,1700,1800\n"
+                "avg_temp_C,Avg,1,1\n"
+                "something else,a,3,4\n"));
+  REQUIRE(samples.size() == 2);
+  CHECK(samples[0].temperature_c == 60);
+  CHECK(samples[1].clock_mhz == 1800);
 }
 
 TEST_CASE("a table that says nothing of GPUs' heat is refused") {
@@ -37,12 +37,11 @@ TEST_CASE("a table that says nothing of GPUs' heat is refused") {
 }
 
 TEST_CASE("what stands for a sensor that is not there is no reading") {
-  const auto samples = read("panel,gpu0,gpu1,gpu2\navg_temp_C,0,255,60\npower_W,0,600,600\n");
-  REQUIRE(samples);
-  CHECK(!(*samples)[0].temperature_c);
-  CHECK(!(*samples)[1].temperature_c);
-  CHECK(!(*samples)[0].power_w);
-  CHECK((*samples)[2].temperature_c == 60);
+  const auto samples = must(read("panel,gpu0,gpu1,gpu2\navg_temp_C,0,255,60\npower_W,0,600,600\n"));
+  CHECK(!samples[0].temperature_c);
+  CHECK(!samples[1].temperature_c);
+  CHECK(!samples[0].power_w);
+  CHECK(samples[2].temperature_c == 60);
 }
 
 TEST_CASE("of another sampler's recording each moment is a sample") {

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
 
@@ -102,10 +103,9 @@ TEST_CASE("a machine that others use is told from the kernel's and the command's
   CHECK_FALSE(said(of(1038, 502, 0), 36));  // its own load
   CHECK_FALSE(said(of(1030, 510, 0), 15));  // a quarter was free
   CHECK_FALSE(said(begin, 0));
-  const auto note = said(of(1039, 501, 0), 15);
-  REQUIRE(note);
-  CHECK(note->find("other programs used 60 %") == 0);
-  CHECK(note->find("2 % was idle") != std::string::npos);
+  const auto note = must(said(of(1039, 501, 0), 15));
+  CHECK(note.find("other programs used 60 %") == 0);
+  CHECK(note.find("2 % was idle") != std::string::npos);
   CHECK(said(of(1020, 501, 19), 20));  // by a hypervisor's others
   CHECK_FALSE(machine_seconds_of("MemTotal: 5"));
   CHECK(machine_seconds());
@@ -419,10 +419,9 @@ TEST_CASE("scripts ask Slurm for the time limit, and what is recorded is not rem
   };
   const auto script_of = [&](const formats::MeasurePlan& plan) {
     REQUIRE(measurer_of(plan)(job, "job"));
-    const auto scripts = list_files(scratch.folder() / "scripts", ".sh");
-    REQUIRE(scripts);
-    REQUIRE(scripts->size() == 1);
-    return scripts->front();
+    const auto scripts = must(list_files(scratch.folder() / "scripts", ".sh"));
+    REQUIRE(scripts.size() == 1);
+    return scripts.front();
   };
   const auto time_of_script = [&](const formats::MeasurePlan& plan) {
     const std::string text = *read_file(script_of(plan));

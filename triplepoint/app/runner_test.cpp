@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/app/sources.h"
@@ -68,14 +69,13 @@ std::size_t runs_in(const Path& folder) {
 TEST_CASE("a study's results have a row per job, whatever came of it") {
   const ScratchFolder scratch;
   CountingWorld world;
-  const auto results = run_study(small_study(), scratch.folder(), 2, world.world());
-  REQUIRE(results);
-  REQUIRE(results->study.rows.size() == 6);
-  CHECK(results->study.rows[0].verdict == report::Verdict::ok);
-  CHECK(results->study.rows[4].verdict == report::Verdict::oom);
-  CHECK(!results->study.rows[4].memory.empty());
-  CHECK(results->study.rows[5].verdict == report::Verdict::invalid);
-  CHECK(!results->study.rows[5].diagnoses.empty());
+  const auto results = must(run_study(small_study(), scratch.folder(), 2, world.world()));
+  REQUIRE(results.study.rows.size() == 6);
+  CHECK(results.study.rows[0].verdict == report::Verdict::ok);
+  CHECK(results.study.rows[4].verdict == report::Verdict::oom);
+  CHECK(!results.study.rows[4].memory.empty());
+  CHECK(results.study.rows[5].verdict == report::Verdict::invalid);
+  CHECK(!results.study.rows[5].diagnoses.empty());
   CHECK(world.simulated == 5);  // an invalid job is not simulated
 }
 
@@ -107,17 +107,15 @@ TEST_CASE("an interrupted study keeps what is finished and goes on from there") 
   const ScratchFolder scratch;
   CountingWorld world;
   world.stop_after = 2;
-  const auto stopped = run_study(small_study(), scratch.folder(), 1, world.world());
-  REQUIRE(stopped);
-  CHECK(stopped->left == 4);
+  const auto stopped = must(run_study(small_study(), scratch.folder(), 1, world.world()));
+  CHECK(stopped.left == 4);
   CHECK(runs_in(scratch.folder()) == 2);
   world.stop_after = 1000;
   world.simulated = 0;
-  const auto whole = run_study(small_study(), scratch.folder(), 1, world.world());
-  REQUIRE(whole);
+  const auto whole = must(run_study(small_study(), scratch.folder(), 1, world.world()));
   CHECK(world.simulated == 3);
   const ScratchFolder other;
-  CHECK(whole->json == run_study(small_study(), other.folder(), 1, world.world())->json);
+  CHECK(whole.json == run_study(small_study(), other.folder(), 1, world.world())->json);
 }
 
 TEST_CASE("a changed job is simulated again, the others are not") {
@@ -144,24 +142,20 @@ TEST_CASE("a damaged run file is replaced") {
 TEST_CASE("the folder alone is enough to make the report again") {
   const ScratchFolder scratch;
   CountingWorld world;
-  const auto results = run_study(small_study(), scratch.folder(), 1, world.world());
-  REQUIRE(results);
-  REQUIRE(write_results(*results, scratch.folder()));
-  const auto loaded = load_results(spec::default_library(), scratch.folder(), 1);
-  REQUIRE(loaded);
-  CHECK(loaded->json == results->json);
-  CHECK(loaded->csv == results->csv);
+  const auto results = must(run_study(small_study(), scratch.folder(), 1, world.world()));
+  REQUIRE(write_results(results, scratch.folder()));
+  const auto loaded = must(load_results(spec::default_library(), scratch.folder(), 1));
+  CHECK(loaded.json == results.json);
+  CHECK(loaded.csv == results.csv);
 }
 
 TEST_CASE("results are complete JSON and CSV with one line per job") {
   const ScratchFolder scratch;
   CountingWorld world;
-  const auto results = run_study(small_study(), scratch.folder(), 2, world.world());
-  REQUIRE(results);
-  const auto json = parse_json(results->json, "results.json");
-  REQUIRE(json);
-  CHECK((*json)["jobs"].size() == 6);
-  CHECK((*json)["jobs"][5]["verdict"] == "invalid");
+  const auto results = must(run_study(small_study(), scratch.folder(), 2, world.world()));
+  const auto json = must(parse_json(results.json, "results.json"));
+  CHECK(json["jobs"].size() == 6);
+  CHECK(json["jobs"][5]["verdict"] == "invalid");
 }
 
 TEST_CASE("a folder that cannot be made is an error, not a crash") {
@@ -177,19 +171,18 @@ TEST_CASE("a folder that cannot be made is an error, not a crash") {
 TEST_CASE("every number in a sentence about a simulated study is the one in its results.json") {
   const ScratchFolder scratch;
   CountingWorld world;
-  const auto results = run_study(small_study(), scratch.folder(), 2, world.world());
-  REQUIRE(results);
-  const Json json = *parse_json(results->json, "results.json");
+  const auto results = must(run_study(small_study(), scratch.folder(), 2, world.world()));
+  const Json json = *parse_json(results.json, "results.json");
   CHECK(json["schema"] == 3);
   CHECK(json["summary"]["jobs"] == 6);
   CHECK(json["summary"]["oom"] == 1);
-  const std::vector<report::Finding> findings = report::find_findings(results->study);
+  const std::vector<report::Finding> findings = report::find_findings(results.study);
   CHECK(findings.size() >= 3);
   CHECK(json["findings"].size() == findings.size());
   for (const report::Finding& finding : findings)
     for (const std::string& fault : report::faults_of(finding, json))
       FAIL_CHECK(finding.text() << ": " << fault);
-  for (const report::Group& group : report::groups_of(results->study))
+  for (const report::Group& group : report::groups_of(results.study))
     for (const report::Recommendation& change : report::recommendations_for(group))
       for (const std::string& fault : report::faults_of(change.text, json))
         FAIL_CHECK(change.text.text() << ": " << fault);
@@ -198,15 +191,15 @@ TEST_CASE("every number in a sentence about a simulated study is the one in its 
 TEST_CASE("the gain with the default stack is what simulating both jobs with it gives") {
   const ScratchFolder scratch;
   CountingWorld world;
-  const auto results = run_study(small_study("nemo-profiled"), scratch.folder(), 2, world.world());
-  REQUIRE(results);
+  const auto results =
+      must(run_study(small_study("nemo-profiled"), scratch.folder(), 2, world.world()));
   const auto step = [](spec::Job job) {
     job.stack = *spec::load_stack(spec::default_library(), spec::default_stack);
     const run::Run run = sim::simulate(job, {});
     return (run.steps.back().end - run.steps.back().begin) / unit::s;
   };
   int compared = 0;
-  for (const report::Group& group : report::groups_of(results->study))
+  for (const report::Group& group : report::groups_of(results.study))
     for (const report::Recommendation& change : report::recommendations_for(group))
       for (const report::Evidence& evidence : change.text.evidence())
         if (evidence.above.front().key.starts_with("default_stack_speed.")) {
@@ -222,20 +215,18 @@ TEST_CASE(
     "the best runs get pages, the study links to them, and a run simulated again loses its page") {
   const ScratchFolder scratch;
   CountingWorld world;
-  auto results = run_study(small_study(), scratch.folder(), 2, world.world());
-  REQUIRE(results);
-  const std::vector<std::size_t> best = best_rows(results->study);
+  auto results = must(run_study(small_study(), scratch.folder(), 2, world.world()));
+  const std::vector<std::size_t> best = best_rows(results.study);
   CHECK(!best.empty());
-  REQUIRE(write_run_pages({}, *results, scratch.folder(), RunPages::best, 2));
-  for (std::size_t i = 0; i < results->study.rows.size(); ++i) {
+  REQUIRE(write_run_pages({}, results, scratch.folder(), RunPages::best, 2));
+  for (std::size_t i = 0; i < results.study.rows.size(); ++i) {
     const bool is_best = holds(best, i);
-    CHECK(results->study.rows[i].page.empty() == !is_best);
+    CHECK(results.study.rows[i].page.empty() == !is_best);
   }
-  const auto again = load_results(spec::default_library(), scratch.folder(), 1);
-  REQUIRE(again);
-  const std::string page = again->study.rows[best[0]].page;
-  CHECK(page == results->study.rows[best[0]].page);
-  CHECK(contains(report::study_page(again->study), "href=\"" + page + "\""));
+  const auto again = must(load_results(spec::default_library(), scratch.folder(), 1));
+  const std::string page = again.study.rows[best[0]].page;
+  CHECK(page == results.study.rows[best[0]].page);
+  CHECK(contains(report::study_page(again.study), "href=\"" + page + "\""));
   StudyWorld other = world.world();
   other.program_digest = "another program";
   REQUIRE(run_study(small_study(), scratch.folder(), 1, other));
@@ -253,18 +244,17 @@ TEST_CASE("a folder of recordings is a study: one row a file, of known and of un
   unknown.devices = {{.index = 0, .name = "gpu"}};
   unknown.summaries = {{.power_mean_w = 500.0, .die_mean_c = 60.0, .die_peak_c = 65.0}};
   REQUIRE(run::save(unknown, (scratch.folder() / "unknown.run").string()));
-  const auto results = load_results(spec::default_library(), scratch.folder(), 1);
-  REQUIRE(results);
-  REQUIRE(results->study.rows.size() == 3);
-  const Json json = *parse_json(results->json, "results.json");
+  const auto results = must(load_results(spec::default_library(), scratch.folder(), 1));
+  REQUIRE(results.study.rows.size() == 3);
+  const Json json = *parse_json(results.json, "results.json");
   for (std::size_t i = 0; i < 3; ++i) {
     const std::string name = std::array{"monday", "tuesday", "unknown"}[i];
-    CHECK(results->study.rows[i].name == name);
+    CHECK(results.study.rows[i].name == name);
     CHECK(json["jobs"][i]["name"] == name);
   }
-  CHECK(results->study.rows[0].has_job);
-  CHECK(!results->study.rows[2].has_job);
-  const std::string page = report::study_page(results->study);
+  CHECK(results.study.rows[0].has_job);
+  CHECK(!results.study.rows[2].has_job);
+  const std::string page = report::study_page(results.study);
   CHECK(contains(page, "tuesday"));
   CHECK(contains(page, "job not known"));
 }
@@ -289,34 +279,29 @@ struct MeasuredWorld {
 TEST_CASE("a measurement that fails is a row with its sentence, and is not tried again unasked") {
   const ScratchFolder scratch;
   MeasuredWorld world;
-  const auto first = run_study(small_study(), scratch.folder(), 1, world.world());
-  REQUIRE(first);
+  const auto first = must(run_study(small_study(), scratch.folder(), 1, world.world()));
   CHECK(world.measured == 5);  // the invalid job was not begun
-  CHECK(first->failed == 1);
-  CHECK(first->left == 1);
-  CHECK(contains(first->csv, "failed"));
-  CHECK(contains(first->json, "the training crashed (on purpose)"));
-  const auto second = run_study(small_study(), scratch.folder(), 1, world.world());
-  REQUIRE(second);
+  CHECK(first.failed == 1);
+  CHECK(first.left == 1);
+  CHECK(contains(first.csv, "failed"));
+  CHECK(contains(first.json, "the training crashed (on purpose)"));
+  const auto second = must(run_study(small_study(), scratch.folder(), 1, world.world()));
   CHECK(world.measured == 6);  // only what was stopped
-  CHECK(second->json == first->json);
+  CHECK(second.json == first.json);
   world.breaks = false;
   world.retries = true;
-  const auto third = run_study(small_study(), scratch.folder(), 1, world.world());
-  REQUIRE(third);
+  const auto third = must(run_study(small_study(), scratch.folder(), 1, world.world()));
   CHECK(world.measured == 8);
-  CHECK(third->failed == 0);
+  CHECK(third.failed == 0);
 }
 
 TEST_CASE("a folder with failed measurements is read back as it was written") {
   const ScratchFolder scratch;
   MeasuredWorld world;
-  const auto finished = run_study(small_study(), scratch.folder(), 1, world.world());
-  REQUIRE(finished);
-  const auto loaded = load_results(spec::default_library(), scratch.folder(), 1);
-  REQUIRE(loaded);
-  CHECK(loaded->json == finished->json);
-  CHECK(loaded->csv == finished->csv);
+  const auto finished = must(run_study(small_study(), scratch.folder(), 1, world.world()));
+  const auto loaded = must(load_results(spec::default_library(), scratch.folder(), 1));
+  CHECK(loaded.json == finished.json);
+  CHECK(loaded.csv == finished.csv);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/quoting.h"
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
@@ -133,9 +134,9 @@ TEST_CASE("hostile names are texts of TOML and YAML, and read back as they were"
   for (const std::string& name : hostile_names()) {
     CAPTURE(name);
     const spec::Job job = job_named(name);
-    const auto again = spec::parse_job(library(), spec::write_job(job, library()), "again.toml");
-    REQUIRE(again);
-    CHECK(again->name == name);
+    const auto again =
+        must(spec::parse_job(library(), spec::write_job(job, library()), "again.toml"));
+    CHECK(again.name == name);
 
     spec::Job other = job;
     other.model.name = name;
@@ -159,20 +160,18 @@ TEST_CASE("hostile names of NeMo files and recordings reach the exporters as tex
   for (const std::string& name : hostile_names()) {
     CAPTURE(name);
     put(scratch.folder() / "nemo.yaml", formats::export_nemo_yaml(job_named(name)).text);
-    const auto nemo = formats::read_job(library(), (scratch.folder() / "nemo.yaml").string());
-    REQUIRE(nemo);
-    run_script(scratch.folder(), clock_script_of(*nemo), "99");
+    const auto nemo = must(formats::read_job(library(), (scratch.folder() / "nemo.yaml").string()));
+    run_script(scratch.folder(), clock_script_of(nemo), "99");
 
     run::Run recording;
     recording.manifest.name = name;
     recording.manifest.job = job_named(name);
     const std::string file = (scratch.folder() / "sent.run").string();
     REQUIRE(run::save(recording, file));
-    const auto sent = formats::read_job(library(), file);
-    REQUIRE(sent);
-    CHECK(sent->name == name);
-    run_script(scratch.folder(), clock_script_of(*sent), "99");
-    run_script(scratch.folder(), formats::export_megatron_args(*sent).text, "");
+    const auto sent = must(formats::read_job(library(), file));
+    CHECK(sent.name == name);
+    run_script(scratch.folder(), clock_script_of(sent), "99");
+    run_script(scratch.folder(), formats::export_megatron_args(sent).text, "");
   }
 }
 
@@ -181,10 +180,9 @@ TEST_CASE("a spreadsheet takes no hostile name for a formula") {
     CAPTURE(name);
     CsvWriter csv(std::vector<std::string>{"job"});
     csv.cell(name).end_row();
-    const auto table = CsvTable::parse(csv.text(), "results.csv");
-    REQUIRE(table);
-    CHECK_FALSE(is_formula(table->at(0, 0)));
-    CHECK(contains(std::string(table->at(0, 0)), name.substr(0, 1)));
+    const auto table = must(CsvTable::parse(csv.text(), "results.csv"));
+    CHECK_FALSE(is_formula(table.at(0, 0)));
+    CHECK(contains(std::string(table.at(0, 0)), name.substr(0, 1)));
   }
 }
 

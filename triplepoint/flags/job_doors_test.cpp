@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
 
@@ -51,9 +52,7 @@ Result<spec::Job> answer_to(const std::vector<std::string>& words) {
 }
 
 spec::Job told(const std::vector<std::string>& words) {
-  Result<spec::Job> job = answer_to(words);
-  REQUIRE_MESSAGE(job, job.error().what);
-  return *std::move(job);
+  return must(answer_to(words));
 }
 
 std::string refusal_of(const std::vector<std::string>& words) {
@@ -464,9 +463,8 @@ TEST_CASE("the flags of a job tell the same job") {
       CAPTURE(model);
       CAPTURE(layout.what);
       const spec::Job job = told(plus({"--model", model}, layout.flags));
-      const Result<RequestedJob> again = make_job({{}, {}, flags_of(job)});
-      REQUIRE_MESSAGE(again, again.error().what);
-      spec::Job same = unnamed(*again->spec);
+      const auto again = must(make_job({{}, {}, flags_of(job)}));
+      spec::Job same = unnamed(*again.spec);
       // What flags_of() leaves to the job: the room and the limit are said, which they may not be.
       same.environment = job.environment;
       CHECK(same.plan == job.plan);
@@ -482,16 +480,13 @@ TEST_CASE("a request for a flag that is none of a call's is refused by its name"
 }
 
 TEST_CASE("plans that were asked for come as jobs whose flags find them again") {
-  const Result<RequestedJob> job =
-      make_job({{}, {}, {{"--model", "gpt3-1.3b"}, {"--cluster", "hgx-h100"}, {"--gbs", "16"}}});
-  REQUIRE(job);
-  const Result<FoundPlans> found = find_plans(*job, {{"--top", "2"}, {"--fix", "cp=1"}}, {});
-  REQUIRE_MESSAGE(found, found.error().what);
-  REQUIRE(found->jobs.size() >= 2);
-  for (const RequestedJob& plan : found->jobs) {
-    const Result<RequestedJob> again = make_job({{}, {}, flags_of(*plan.spec)});
-    REQUIRE_MESSAGE(again, again.error().what);
-    CHECK(again->spec->plan == plan.spec->plan);
+  const auto job = must(
+      make_job({{}, {}, {{"--model", "gpt3-1.3b"}, {"--cluster", "hgx-h100"}, {"--gbs", "16"}}}));
+  const auto found = must(find_plans(job, {{"--top", "2"}, {"--fix", "cp=1"}}, {}));
+  REQUIRE(found.jobs.size() >= 2);
+  for (const RequestedJob& plan : found.jobs) {
+    const auto again = must(make_job({{}, {}, flags_of(*plan.spec)}));
+    CHECK(again.spec->plan == plan.spec->plan);
   }
 }
 

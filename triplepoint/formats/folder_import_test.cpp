@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/fixtures_testing.h"
@@ -69,9 +70,9 @@ TEST_CASE("a Slurm script in a folder beside the file names its GPUs and nodes")
   folder.file("job.yaml", fixture("lora.yaml"));
   folder.file("scripts/job.sh",
               "#!/bin/bash\n#SBATCH --constraint=H100\n#SBATCH --nodes 4\nsrun x.py\n");
-  const auto imported = import_file(spec::default_library(), folder.folder() / "job.yaml", {});
-  REQUIRE(imported.has_value());
-  CHECK(imported->job.cluster.name == "hgx-h100");
+  const auto imported =
+      must(import_file(spec::default_library(), folder.folder() / "job.yaml", {}));
+  CHECK(imported.job.cluster.name == "hgx-h100");
 }
 
 TEST_CASE("files are recognized by what stands in them") {
@@ -84,26 +85,24 @@ TEST_CASE("files are recognized by what stands in them") {
 }
 
 TEST_CASE("what sbatch is asked for is read in each of its spellings") {
-  const auto script = read_job_script(
-      "#SBATCH -N4\n#SBATCH --gres=gpu:h100:8 # all\n#SBATCH --time=1:00\n"
-      "export CUDA_DEVICE_MAX_CONNECTIONS=1\nsrun python -u a/run.py x\n",
-      "job.sh");
-  REQUIRE(script.has_value());
-  CHECK(script->num_nodes == 4);
-  CHECK(script->gpus_per_node == 8);
-  CHECK(script->gpu_type == "h100");
-  CHECK(script->entry == "run.py");
-  CHECK(script->cuda_device_max_connections == 1);
+  const auto script =
+      must(read_job_script("#SBATCH -N4\n#SBATCH --gres=gpu:h100:8 # all\n#SBATCH --time=1:00\n"
+                           "export CUDA_DEVICE_MAX_CONNECTIONS=1\nsrun python -u a/run.py x\n",
+                           "job.sh"));
+  CHECK(script.num_nodes == 4);
+  CHECK(script.gpus_per_node == 8);
+  CHECK(script.gpu_type == "h100");
+  CHECK(script.entry == "run.py");
+  CHECK(script.cuda_device_max_connections == 1);
   CHECK_FALSE(read_job_script("echo no\n", "x.sh").has_value());
   CHECK(read_job_script("cd x\nsbatch <<EOF\n#!/bin/sh\n#SBATCH -N 4\n", "x.sh")->num_nodes == 4);
 }
 
 TEST_CASE("YAML keeps lines, follows aliases and refuses what grows without end") {
-  const auto tree = parse_yaml("a: &x {b: 1}\nc: *x\nd: [1, 'null', ~]\n", "x.yaml");
-  REQUIRE(tree.has_value());
-  CHECK(tree->entries[1].value.entries[0].value.scalar == "1");
-  CHECK(tree->entries[2].value.line == 3);
-  CHECK(tree->entries[2].value.items[2].kind == YamlNode::Kind::null);
+  const auto tree = must(parse_yaml("a: &x {b: 1}\nc: *x\nd: [1, 'null', ~]\n", "x.yaml"));
+  CHECK(tree.entries[1].value.entries[0].value.scalar == "1");
+  CHECK(tree.entries[2].value.line == 3);
+  CHECK(tree.entries[2].value.items[2].kind == YamlNode::Kind::null);
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 9; ++i)
     bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) +

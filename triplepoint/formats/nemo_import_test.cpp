@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/formats/fixtures_testing.h"
@@ -229,13 +230,11 @@ TEST_CASE(
   };
   const auto plain = import(text, "job.yaml");
   const auto merged =
-      read("  - base\n  - override hydra/launcher: x\n  - optional x@y:\n  - _self_\n");
-  REQUIRE(merged);
-  CHECK(merged->job.plan.sequence_parallel == plain.job.plan.sequence_parallel);
-  CHECK(assumes(*merged, "base.yaml is merged, as defaults says"));
-  const auto last = read("  - _self_\n  - deeper\n");
-  REQUIRE(last);
-  CHECK(last->job.plan.micro_batch_size == 2);
+      must(read("  - base\n  - override hydra/launcher: x\n  - optional x@y:\n  - _self_\n"));
+  CHECK(merged.job.plan.sequence_parallel == plain.job.plan.sequence_parallel);
+  CHECK(assumes(merged, "base.yaml is merged, as defaults says"));
+  const auto last = must(read("  - _self_\n  - deeper\n"));
+  CHECK(last.job.plan.micro_batch_size == 2);
   for (const char* entry : {"missing", "model: gpt", "base@model", "${x}"}) {
     const auto refused = read(fmt::format("  - {}\n", entry));
     REQUIRE_FALSE(refused);

@@ -6,14 +6,14 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/lists.h"
+#include "triplepoint/base/must_testing.h"
 
 namespace triplepoint::formats {
 namespace {
 
 std::vector<std::string> words(std::string_view script) {
-  const auto command = find_command(script, "x.sh");
-  REQUIRE_MESSAGE(command.has_value(), (command ? "" : command.error().what));
-  return mapped(command->words, &ShellWord::text);
+  const auto command = must(find_command(script, "x.sh"));
+  return mapped(command.words, &ShellWord::text);
 }
 
 using Words = std::vector<std::string>;
@@ -47,21 +47,19 @@ TEST_CASE("defaults stand in for what is not set, sums and products are worked o
 }
 
 TEST_CASE("a command has the variables in front of it and the exported ones") {
-  const auto command =
+  const auto command = must(
       find_command("export A=1\nB=2\nC=3 D=$B nohup python p.py --d $D --c \"$C\" > log 2>&1 &\n",
-                   "x.sh", {.variables = {{"D", "4"}}});
-  REQUIRE(command.has_value());
-  CHECK(command->variables ==
+                   "x.sh", {.variables = {{"D", "4"}}}));
+  CHECK(command.variables ==
         std::map<std::string, std::string>{{"A", "1"}, {"C", "3"}, {"D", "2"}});
-  CHECK(command->words[3].text == "4");
-  CHECK(command->words[5].doubt == "C has no value in this file");
+  CHECK(command.words[3].text == "4");
+  CHECK(command.words[5].doubt == "C has no value in this file");
 }
 
 TEST_CASE("words know the line they stand in") {
-  const auto command = find_command("\n\nrun --a \\\n  --b 1\n", "x.sh");
-  REQUIRE(command.has_value());
-  CHECK(command->words[1].line == 3);
-  CHECK(command->words[2].line == 4);
+  const auto command = must(find_command("\n\nrun --a \\\n  --b 1\n", "x.sh"));
+  CHECK(command.words[1].line == 3);
+  CHECK(command.words[2].line == 4);
 }
 
 TEST_CASE("a file of arguments needs no command and no backslashes") {
@@ -96,10 +94,9 @@ TEST_CASE("a text without arguments is refused") {
 /// The words that are not certain, each with its reason.
 std::map<std::string, std::string> doubts(const std::string& script,
                                           const ScriptWorld& world = {}) {
-  const auto command = find_command(script, "x.sh", world);
-  REQUIRE_MESSAGE(command.has_value(), (command ? "" : command.error().what));
+  const auto command = must(find_command(script, "x.sh", world));
   std::map<std::string, std::string> all;
-  for (const ShellWord& word : command->words)
+  for (const ShellWord& word : command.words)
     if (!word.doubt.empty()) all[word.text] = word.doubt;
   return all;
 }
@@ -146,10 +143,9 @@ TEST_CASE("tests of known words choose, the arms of a case are all read, and so 
            {"CMD='A=$N; eval A=1$A'; eval $CMD", "12"}}) {
     const std::string script = set + text + "\nrun --a $A";
     CAPTURE(script);
-    const auto command = find_command(script, "x.sh");
-    REQUIRE_MESSAGE(command.has_value(), command.error().what);
-    CHECK(command->words.back().text == last);
-    CHECK(command->words.back().doubt.empty() == (last != "$A"));
+    const auto command = must(find_command(script, "x.sh"));
+    CHECK(command.words.back().text == last);
+    CHECK(command.words.back().doubt.empty() == (last != "$A"));
   }
   CHECK(words("export N=2; M=1\nsrun -N 2 bash -c \"run --a '$M b' --n \\$N\"") ==
         Words{"srun", "-N", "2", "run", "--a", "1 b", "--n", "2"});
@@ -176,24 +172,21 @@ TEST_CASE("where a value goes on under a condition, only what is added is in dou
 
 TEST_CASE("arguments fill positional parameters and shift, and without them a default holds") {
   const std::string script = "shift 2\nrun --b $1 --n $# --all \"$@\" --last ${2:-7}\n";
-  const auto with = find_command(script, "x.sh", {.arguments = {"a", "-", "b c"}});
-  REQUIRE(with.has_value());
+  const auto with = must(find_command(script, "x.sh", {.arguments = {"a", "-", "b c"}}));
   Words texts;
-  for (const ShellWord& word : with->words)
+  for (const ShellWord& word : with.words)
     texts.push_back(word.text);
   CHECK(texts == Words{"run", "--b", "b", "c", "--n", "1", "--all", "b c", "--last", "7"});
   CHECK(doubts(script).size() == 3);
 }
 
 TEST_CASE("names with a default are taken as unset, which is told, unless they are given") {
-  const auto bare = find_command("run --cp ${CP:-1}\n", "x.sh");
-  REQUIRE(bare.has_value());
-  CHECK(bare->words[2].text == "1");
-  REQUIRE(bare->remarks.size() == 1);
-  CHECK(bare->remarks[0].find("empty environment: CP;") != std::string::npos);
-  const auto set = find_command("run --cp ${CP:-1}\n", "x.sh", {.variables = {{"CP", "4"}}});
-  REQUIRE(set.has_value());
-  CHECK(set->words[2].text == "4");
+  const auto bare = must(find_command("run --cp ${CP:-1}\n", "x.sh"));
+  CHECK(bare.words[2].text == "1");
+  REQUIRE(bare.remarks.size() == 1);
+  CHECK(bare.remarks[0].find("empty environment: CP;") != std::string::npos);
+  const auto set = must(find_command("run --cp ${CP:-1}\n", "x.sh", {.variables = {{"CP", "4"}}}));
+  CHECK(set.words[2].text == "4");
 }
 
 TEST_CASE("what launches and is not read is refused with its line and the way out") {

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
@@ -62,11 +63,10 @@ TEST_CASE("a broken value of any Megatron argument that is read is refused or na
                                                         "patch-tokenizer-type", "wandb-exp-name"};
   const ScratchFolder folder;
   LibraryCache cache(shipped());
-  const auto base = import_megatron(cache, arguments, "run.sh", four_nodes);
-  REQUIRE_MESSAGE(base, (base ? "" : base.error().what));
-  CHECK(base->of_file == 0);
-  CHECK(base->keys.size() > 100);
-  for (const std::string& key : base->keys) {
+  const auto base = must(import_megatron(cache, arguments, "run.sh", four_nodes));
+  CHECK(base.of_file == 0);
+  CHECK(base.keys.size() > 100);
+  for (const std::string& key : base.keys) {
     if (free_text.contains(key)) continue;
     for (const std::string& value : broken_values()) {
       CAPTURE(key);
@@ -136,13 +136,12 @@ TEST_CASE("a broken value of any NeMo key that is read is refused or named") {
                                                         "model.peft.lora_tuning.layer_selection"};
   const ScratchFolder folder;
   LibraryCache cache(shipped());
-  const auto base = import_nemo(cache, yaml_of(nemo_values()), "run.yaml", {});
-  REQUIRE_MESSAGE(base, (base ? "" : base.error().what));
-  CHECK(base->of_file == 0);
-  CHECK(base->keys.size() > 60);
+  const auto base = must(import_nemo(cache, yaml_of(nemo_values()), "run.yaml", {}));
+  CHECK(base.of_file == 0);
+  CHECK(base.keys.size() > 60);
   std::vector<std::string> values = broken_values();
   values.insert(values.end(), {"[1, 2]", "{a: 1}", "''"});
-  for (const std::string& key : base->keys) {
+  for (const std::string& key : base.keys) {
     if (free_text.contains(key)) continue;
     for (const std::string& value : values) {
       auto changed = nemo_values();
@@ -174,10 +173,9 @@ TEST_CASE("a broken value of any config.json key that is read is refused or name
       "attn_type_list", "moe_layer_freq",    "indexer_types",   "attn_layer_indices"};
   for (const char* name : {"llama.json", "deepseek.json"}) {
     const Json config = parse_json(fixture(name), name).value();
-    const auto base = import_hf_config(spec::default_library(), json_text(config), name);
-    REQUIRE(base);
-    CHECK(base->keys.size() > 20);
-    for (const std::string& key : base->keys) {
+    const auto base = must(import_hf_config(spec::default_library(), json_text(config), name));
+    CHECK(base.keys.size() > 20);
+    for (const std::string& key : base.keys) {
       if (free_text.contains(key)) continue;
       for (const Json& value : {Json("four"), Json(-2), Json(1e300), Json(2.5), Json::array(),
                                 Json::object(), Json(1e20)}) {

@@ -12,6 +12,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/must_testing.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -85,9 +86,8 @@ std::unique_ptr<Matrix> read_matrix(bool with_scripts) {
   matrix->table = CsvTable::parse(read_file(csv).value(), csv).value();
   untar(gunzip(shared_data + "charllm_experiment_yamls.tar.gz"), matrix->folder);
   if (with_scripts) write_job_scripts(matrix->table, matrix->folder);
-  const auto import = import_folder(spec::default_library(), matrix->folder.folder(), {});
-  REQUIRE_MESSAGE(import.has_value(), (import ? "" : import.error().what));
-  matrix->import = *import;
+  const auto import = must(import_folder(spec::default_library(), matrix->folder.folder(), {}));
+  matrix->import = import;
   const std::size_t path = matrix->table.require_column("path").value();
   for (std::size_t row = 0; row < matrix->table.rows(); ++row)
     matrix->row_of_path[std::string(matrix->table.at(row, path))] = row;
@@ -299,10 +299,10 @@ TEST_CASE("every upstream file, exported to NeMo and imported again, says the sa
     CAPTURE(row.path);
     const Exported exported = export_nemo_yaml(row.imported->job);
     CHECK(exported.unsupported_settings.empty());
-    const auto again = import_nemo_yaml(spec::default_library(), exported.text, "again.yaml", {});
-    REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().what));
-    check_same_job(again->job, row.imported->job);
-    for (const spec::Diagnosis& each : again->diagnoses)
+    const auto again =
+        must(import_nemo_yaml(spec::default_library(), exported.text, "again.yaml", {}));
+    check_same_job(again.job, row.imported->job);
+    for (const spec::Diagnosis& each : again.diagnoses)
       CHECK_MESSAGE(each.what.find("unknown key") == std::string::npos, each.what);
   }
 }
@@ -316,12 +316,11 @@ TEST_CASE(
     CAPTURE(row.path);
     const Exported exported = export_megatron_args(row.imported->job);
     CHECK(exported.unsupported_settings.empty());
-    auto again = import_megatron_args(spec::default_library(), exported.text, "again.sh", {});
-    REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().what));
+    auto again = must(import_megatron_args(spec::default_library(), exported.text, "again.sh", {}));
     // Megatron's optimizer has another name for the same bytes.
-    again->job.plan.optimizer.name = row.imported->job.plan.optimizer.name;
-    check_same_job(again->job, row.imported->job);
-    for (const spec::Diagnosis& each : again->diagnoses)
+    again.job.plan.optimizer.name = row.imported->job.plan.optimizer.name;
+    check_same_job(again.job, row.imported->job);
+    for (const spec::Diagnosis& each : again.diagnoses)
       CHECK_MESSAGE(each.what.find("unknown key") == std::string::npos, each.what);
   }
 }

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/learn/priors.h"
@@ -23,15 +24,13 @@ Priors shipped_priors() {
 
 /// LLaMA-2 7B on eight-GPU nodes.
 spec::Job job_of(int nodes, int tensor, int micro, int64_t sequence = 4096) {
-  auto job = spec::parse_job(
+  return must(spec::parse_job(
       spec::default_library(),
       fmt::format("model = \"llama2-7b\"\ncluster = \"hgx-h100\"\nnodes = {}\nstack = "
                   "\"megatron-core\"\nsequence_length = {}\n[plan]\ntensor_parallel_size = {}\n"
                   "micro_batch_size = {}\nglobal_batch_size = 128\n",
                   nodes, sequence, tensor, micro),
-      "test.toml");
-  REQUIRE_MESSAGE(job, job.error().what);
-  return *std::move(job);
+      "test.toml"));
 }
 
 std::vector<spec::Job> sweep() {
@@ -47,9 +46,8 @@ std::size_t index_of(std::string_view name) {
 }
 
 double seconds_of(const spec::Job& job) {
-  const auto time = log_step_time(job);
-  REQUIRE(time);
-  return std::exp(*time);
+  const auto time = must(log_step_time(job));
+  return std::exp(time);
 }
 
 /// Runs of the jobs on a place that differs by these factors.
@@ -63,9 +61,7 @@ std::vector<OwnRun> runs_at(const std::vector<spec::Job>& jobs, const LogFactors
 }
 
 Learned learned_from(const std::vector<OwnRun>& runs, int threads = 2) {
-  auto learned = learn_from(shipped_priors(), runs, {}, threads);
-  REQUIRE_MESSAGE(learned, learned.error().what);
-  return *std::move(learned);
+  return must(learn_from(shipped_priors(), runs, {}, threads));
 }
 
 double forecast_of(const Calibration& known, const spec::Job& job) {
@@ -193,11 +189,10 @@ TEST_CASE("what was learned is the same for any number of threads, and after a f
   const ScratchFolder scratch;
   const std::string folder = scratch.path("mine");
   REQUIRE(known.write(folder));
-  const auto read = Calibration::read(folder);
-  REQUIRE_MESSAGE(read, read.error().what);
-  CHECK(read->posterior().evidence() == known.posterior().evidence());
-  CHECK(read->posterior().mean() == known.posterior().mean());
-  CHECK(read->posterior().priors() == known.posterior().priors());
+  const auto read = must(Calibration::read(folder));
+  CHECK(read.posterior().evidence() == known.posterior().evidence());
+  CHECK(read.posterior().mean() == known.posterior().mean());
+  CHECK(read.posterior().priors() == known.posterior().priors());
 }
 
 TEST_CASE("runs of one job that lie a third apart are told, and teach no more than that") {

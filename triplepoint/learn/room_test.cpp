@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
+
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/sim/simulate.h"
@@ -16,10 +18,9 @@ constexpr RoomPriors priors = {
     .inlet_k = 4, .slot_k = 3, .board = 0.03, .noise_k = 0.5, .power = 0.1};
 
 spec::Job job_of(int tensor, int pipeline) {
-  const auto library = spec::require_library();
-  REQUIRE(library);
+  const auto library = must(spec::require_library());
   spec::Job job = *spec::parse_job(
-      *library,
+      library,
       fmt::format("model = \"llama3-70b\"\ncluster = \"hgx-h200\"\nnodes = 2\n[plan]\n"
                   "tensor_parallel_size = {}\npipeline_parallel_size = {}\n"
                   "global_batch_size = 32\nsequence_parallel = true\n",
@@ -63,17 +64,16 @@ spec::Job real_room(spec::Job job) {
 
 TEST_CASE("what one layout teaches of inlet, slots and boards holds for another") {
   const spec::Job known = job_of(8, 2), other = job_of(4, 4);
-  const auto room = learn_room(priors, {read_of(known, real_room(known))});
-  REQUIRE(room);
-  CHECK(room->devices == 16);
-  CHECK(room->before_k > 5);
-  CHECK(room->after_k < 0.5);
-  CHECK(room->inlet_k == doctest::Approx(5 + 1.0 / 8).epsilon(0.2));
-  CHECK(room->slots_k[1] > 3);
-  CHECK(room->slots_k[6] < -2.5);
-  CHECK(room->boards[13] == doctest::Approx(1.6).epsilon(0.1));
+  const auto room = must(learn_room(priors, {read_of(known, real_room(known))}));
+  CHECK(room.devices == 16);
+  CHECK(room.before_k > 5);
+  CHECK(room.after_k < 0.5);
+  CHECK(room.inlet_k == doctest::Approx(5 + 1.0 / 8).epsilon(0.2));
+  CHECK(room.slots_k[1] > 3);
+  CHECK(room.slots_k[6] < -2.5);
+  CHECK(room.boards[13] == doctest::Approx(1.6).epsilon(0.1));
   const double shipped = rms_between(other, real_room(other));
-  CHECK(rms_between(in_room(other, *room), real_room(other)) < 0.2 * shipped);
+  CHECK(rms_between(in_room(other, room), real_room(other)) < 0.2 * shipped);
 }
 
 TEST_CASE("without powers the mean may be the simulated power's fault and is believed less") {
@@ -88,13 +88,12 @@ TEST_CASE("without powers the mean may be the simulated power's fault and is bel
 
 TEST_CASE("a stated inlet stands, and other machines stay as they are") {
   spec::Job job = job_of(8, 2);
-  const auto room = learn_room(priors, {read_of(job, real_room(job))});
-  REQUIRE(room);
+  const auto room = must(learn_room(priors, {read_of(job, real_room(job))}));
   job.environment.ambient = Celsius(18);
-  CHECK(in_room(job, *room).chassis().inlet == Celsius(18));
+  CHECK(in_room(job, room).chassis().inlet == Celsius(18));
   spec::Job elsewhere = job;
   elsewhere.cluster.name = "dgx-h200";
-  CHECK(in_room(elsewhere, *room) == elsewhere);
+  CHECK(in_room(elsewhere, room) == elsewhere);
   CHECK(!learn_room(priors, {}));
 }
 
@@ -102,10 +101,9 @@ TEST_CASE("one node's temperatures stand for every node, and teach slots, not bo
   const spec::Job job = job_of(8, 2);
   HeatRun seen = read_of(job, real_room(job));
   seen.devices.resize(8);
-  const auto room = learn_room(priors, {seen});
-  REQUIRE(room);
-  CHECK(room->slots_k[1] > 3);
-  for (const double board : room->boards)
+  const auto room = must(learn_room(priors, {seen}));
+  CHECK(room.slots_k[1] > 3);
+  for (const double board : room.boards)
     CHECK(board == doctest::Approx(1).epsilon(0.05));
 }
 

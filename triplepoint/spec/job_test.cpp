@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/spec/fields.h"
@@ -28,9 +29,7 @@ const std::string plain_job =
     "global_batch_size = 128\n";
 
 Job job_from(const std::string& text) {
-  Result<Job> job = parse_job(library(), text, "job.toml");
-  REQUIRE_MESSAGE(job, job.error().what);
-  return *std::move(job);
+  return must(parse_job(library(), text, "job.toml"));
 }
 
 std::string refusal_of(const std::string& text) {
@@ -167,10 +166,9 @@ TEST_CASE("a written job reads back the same, and needs no library") {
   const Library nowhere{"/nonexistent"};
   for (const Job& job : {job_from(plain_job), elaborate_job()}) {
     const std::string text = write_job(job);
-    const Result<Job> again = parse_job(nowhere, text, "again.toml");
-    REQUIRE_MESSAGE(again, again.error().what);
-    CHECK(*again == job);
-    CHECK(write_job(*again) == text);
+    const auto again = must(parse_job(nowhere, text, "again.toml"));
+    CHECK(again == job);
+    CHECK(write_job(again) == text);
   }
 }
 
@@ -179,9 +177,8 @@ TEST_CASE("every job on every cluster and model of the library survives writing"
     for (const std::string& model : list_models(library())) {
       const Job job = job_from(fmt::format(
           "model = \"{}\"\ncluster = \"{}\"\n[plan]\nglobal_batch_size = 512\n", model, cluster));
-      const Result<Job> again = parse_job(library(), write_job(job), "again.toml");
-      REQUIRE_MESSAGE(again, again.error().what);
-      CHECK(*again == job);
+      const auto again = must(parse_job(library(), write_job(job), "again.toml"));
+      CHECK(again == job);
     }
 }
 
@@ -337,10 +334,9 @@ TEST_CASE("the number of nodes says which statement it follows") {
       folder.file("own.toml", "[cluster]\nbase = \"hgx-h200\"\nnum_nodes = 4\n");
   const auto note = [&](const std::string& head) {
     const auto stated =
-        parse_stated_job(default_library(), "model = \"gpt3-175b\"\n" + head, "job.toml");
-    REQUIRE_MESSAGE(stated, stated.error().what);
-    Job job = stated->job;
-    note_defaults(job, *stated);
+        must(parse_stated_job(default_library(), "model = \"gpt3-175b\"\n" + head, "job.toml"));
+    Job job = stated.job;
+    note_defaults(job, stated);
     return job.notes.front();
   };
   CHECK(note("nodes = 2\ncluster = \"" + own + "\"\n")

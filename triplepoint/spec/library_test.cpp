@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
 
@@ -16,9 +17,8 @@ namespace triplepoint::spec {
 namespace {
 
 Result<std::vector<Provenance>> provenance_of(const std::string& text) {
-  const Result<TomlValue> tree = parse_toml(text, "x.toml");
-  REQUIRE_MESSAGE(tree, tree.error().what);
-  return collect_provenance(*tree, "x.toml");
+  const auto tree = must(parse_toml(text, "x.toml"));
+  return collect_provenance(tree, "x.toml");
 }
 
 std::string source(const std::string& keys, const std::string& kind = "datasheet") {
@@ -27,32 +27,29 @@ std::string source(const std::string& keys, const std::string& kind = "datasheet
 
 TEST_CASE("a number is shown with its value, kind and citation") {
   const auto found =
-      provenance_of("[gpu]\ntitle = \"T\"\ntdp = \"700 W\"\n" + source("\"gpu.tdp\""));
-  REQUIRE_MESSAGE(found, found.error().what);
-  REQUIRE(found->size() == 1);
-  CHECK(found->front() ==
+      must(provenance_of("[gpu]\ntitle = \"T\"\ntdp = \"700 W\"\n" + source("\"gpu.tdp\"")));
+  REQUIRE(found.size() == 1);
+  CHECK(found.front() ==
         Provenance{"gpu.tdp", "700 W", NumberKind::datasheet, "a sheet", "x.toml", 3});
 }
 
 TEST_CASE("counts, numbers, quantities and temperatures may have a source, words have none") {
   for (const char* line : {"a = 1\n", "a = 1.5\n", "a = \"1 W\"\n", "a = \"30 C\"\n",
                            "a = [1, 2]\n", "a = [{ b = 1 }]\n", "a = { b = { c = 1 } }\n"}) {
-    const auto found = provenance_of(std::string("[gpu]\n") + line);
-    REQUIRE(found);
-    REQUIRE(found->size() == 1);
-    CHECK(found->front().cite.empty());
-    CHECK(found->front().kind == NumberKind::assumed);
+    const auto found = must(provenance_of(std::string("[gpu]\n") + line));
+    REQUIRE(found.size() == 1);
+    CHECK(found.front().cite.empty());
+    CHECK(found.front().kind == NumberKind::assumed);
   }
   for (const char* line : {"a = \"word\"\n", "a = true\n", "a = [\"x\"]\n", "a = \"24.07\"\n"})
     CHECK(provenance_of(std::string("[gpu]\n") + line).value().empty());
 }
 
 TEST_CASE("the longest key wins, so that an exception may stand beside a rule") {
-  const auto found =
-      provenance_of("[gpu]\na = 1\nb = 2\n" + source("\"gpu.*\"") + source("\"gpu.b\"", "assumed"));
-  REQUIRE_MESSAGE(found, found.error().what);
-  CHECK(found->at(0).kind == NumberKind::datasheet);
-  CHECK(found->at(1).kind == NumberKind::assumed);
+  const auto found = must(provenance_of("[gpu]\na = 1\nb = 2\n" + source("\"gpu.*\"") +
+                                        source("\"gpu.b\"", "assumed")));
+  CHECK(found.at(0).kind == NumberKind::datasheet);
+  CHECK(found.at(1).kind == NumberKind::assumed);
 }
 
 TEST_CASE("the record of a fit has no source") {
@@ -87,9 +84,8 @@ TEST_CASE("every number of the library has a source") {
   int numbers = 0;
   for (const char* folder :
        {"models", "gpus", "clusters", "stacks", "optimizers", "calibrations"}) {
-    const auto files = list_files(Path(library.root) / folder, ".toml");
-    REQUIRE(files);
-    for (const Path& file : *files) {
+    const auto files = must(list_files(Path(library.root) / folder, ".toml"));
+    for (const Path& file : files) {
       const auto found =
           provenance(library, file.lexically_relative(library.root).generic_string());
       CHECK_MESSAGE(found, found.error().what);
@@ -109,14 +105,13 @@ TEST_CASE("every model of the library reads, and counts its published parameters
   CHECK(names.size() >= 24);
   for (const std::string& name : names) {
     CAPTURE(name);
-    const Result<Model> model = load_model(library, name);
-    REQUIRE_MESSAGE(model, model.error().what);
-    CHECK(model->name == name);
-    REQUIRE(model->published_parameters);
-    const ParameterCount count = count_parameters(*model);
-    CHECK(count.total() / *model->published_parameters == doctest::Approx(1).epsilon(0.01));
-    if (model->published_active_parameters)
-      CHECK(count.active() / *model->published_active_parameters ==
+    const auto model = must(load_model(library, name));
+    CHECK(model.name == name);
+    REQUIRE(model.published_parameters);
+    const ParameterCount count = count_parameters(model);
+    CHECK(count.total() / *model.published_parameters == doctest::Approx(1).epsilon(0.01));
+    if (model.published_active_parameters)
+      CHECK(count.active() / *model.published_active_parameters ==
             doctest::Approx(1).epsilon(0.01));
   }
 }
@@ -145,10 +140,9 @@ TEST_CASE("every GPU, cluster, stack and optimizer of the library reads") {
     REQUIRE_MESSAGE(gpu, gpu.error().what);
   }
   for (const std::string& name : list_clusters(library)) {
-    const Result<Cluster> cluster = load_cluster(library, name);
-    REQUIRE_MESSAGE(cluster, cluster.error().what);
-    if (cluster->shared_cores == 0)  // ranks that share cores have no chassis
-      CHECK(cluster->chassis.slots.size() == as_size(cluster->gpus_per_node));
+    const auto cluster = must(load_cluster(library, name));
+    if (cluster.shared_cores == 0)  // ranks that share cores have no chassis
+      CHECK(cluster.chassis.slots.size() == as_size(cluster.gpus_per_node));
   }
   for (const std::string& name : list_stacks(library)) {
     const Result<Stack> stack = load_stack(library, name);
@@ -164,9 +158,8 @@ TEST_CASE("every GPU of the library but those of other machines has a cluster") 
   for (const std::string& gpu : list_gpus(library))
     if (const auto name = usual_cluster(gpu)) {
       CAPTURE(*name);
-      const auto cluster = load_cluster(library, *name);
-      REQUIRE_MESSAGE(cluster, cluster.error().what);
-      CHECK(cluster->gpu.name == gpu);
+      const auto cluster = must(load_cluster(library, *name));
+      CHECK(cluster.gpu.name == gpu);
     }
   CHECK(usual_cluster("h100") == "dgx-h100");
   CHECK(!usual_cluster("abacus"));
@@ -213,11 +206,10 @@ TEST_CASE("a model of one's file has its name, needs no source, and begins with 
   const ScratchFolder folder;
   const std::string file = folder.file(
       "x.toml", "[model]\nname = \"my-llama\"\nbase = \"llama3-70b\"\nnum_layers = 40\n");
-  const auto model = load_model(default_library(), file);
-  REQUIRE_MESSAGE(model, model.error().what);
-  CHECK(model->name == "my-llama");
-  CHECK(model->num_layers == 40);
-  CHECK(model->hidden_size == load_model(default_library(), "llama3-70b")->hidden_size);
+  const auto model = must(load_model(default_library(), file));
+  CHECK(model.name == "my-llama");
+  CHECK(model.num_layers == 40);
+  CHECK(model.hidden_size == load_model(default_library(), "llama3-70b")->hidden_size);
   const std::string unnamed = folder.file("own.toml", "[model]\nbase = \"llama3-70b\"\n");
   CHECK(load_model(default_library(), unnamed)->name == "own");
   const auto refused = load_model(

@@ -7,6 +7,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/must_testing.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -19,9 +20,7 @@ const Library& library() {
 }
 
 StudyPlan study_of(const std::string& name) {
-  Result<StudyPlan> study = load_study(library(), name);
-  REQUIRE_MESSAGE(study, study.error().what);
-  return *std::move(study);
+  return must(load_study(library(), name));
 }
 
 /// A study in memory: defaults that make a job, and what the test adds.
@@ -87,18 +86,16 @@ TEST_CASE("a key that is a list is varied by a list of lists only") {
 }
 
 TEST_CASE("an invalid job stays in its study with its diagnosis") {
-  const auto study = study_from("[[job]]\nname = \"odd\"\npipeline_parallel_size = 5\n");
-  REQUIRE_MESSAGE(study, study.error().what);
-  REQUIRE(study->jobs.size() == 1);
-  CHECK(has_errors(study->jobs[0].diagnoses));
+  const auto study = must(study_from("[[job]]\nname = \"odd\"\npipeline_parallel_size = 5\n"));
+  REQUIRE(study.jobs.size() == 1);
+  CHECK(has_errors(study.jobs[0].diagnoses));
 }
 
 TEST_CASE("a declared diagnosis goes with every job of its grid") {
-  const auto study = study_from(
+  const auto study = must(study_from(
       "[[job]]\nname = \"a\"\n"
-      "diagnosis = [{ code = \"node_count_mismatch\", severity = \"error\", what = \"w\" }]\n");
-  REQUIRE_MESSAGE(study, study.error().what);
-  CHECK(study->jobs[0].diagnoses.front() ==
+      "diagnosis = [{ code = \"node_count_mismatch\", severity = \"error\", what = \"w\" }]\n"));
+  CHECK(study.jobs[0].diagnoses.front() ==
         Diagnosis{DiagnosisCode::node_count_mismatch, Diagnosis::Severity::error, "w"});
 }
 

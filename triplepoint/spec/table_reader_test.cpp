@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
+
 #include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/load.h"
 
@@ -131,20 +133,18 @@ TEST_CASE("a row of cells is the job file with the same keys, whatever their ord
                  {"plan.lora.targets", "[attention_qkv]"},
                  {"environment.power_limit", "600 W"}};
   const Library library = default_library();
-  const auto file = parse_job(library, R"(
+  const auto file = must(parse_job(library, R"(
 model = { base = "llama3-8b", sequence_length = 4096 }
 cluster = { base = "dgx-h100", num_nodes = 2 }
 stack = { base = "megatron-core", cuda_graphs = true }
 plan = { tensor_parallel_size = 4, global_batch_size = 64, lora = { targets = ["attention_qkv"] } }
 environment = { power_limit = "600 W" }
 )",
-                              "jobs.csv");
-  REQUIRE_MESSAGE(file, file.error().what);
+                                   "jobs.csv"));
   for (int turn = 0; turn < 2; ++turn) {
-    auto row = job_of(cells);
-    REQUIRE_MESSAGE(row, row.error().what);
-    row->name = file->name;
-    CHECK(*row == *file);
+    auto row = must(job_of(cells));
+    row.name = file.name;
+    CHECK(row == file);
     std::ranges::reverse(cells);
   }
 }
@@ -159,13 +159,12 @@ TEST_CASE("what is wrong with a cell names its key and line") {
 }
 
 TEST_CASE("a part of a node keeps the slots that it uses") {
-  const auto job = job_of({{"model", "llama3-8b"},
-                           {"cluster", "dgx-h100"},
-                           {"cluster.gpus_per_node", "2"},
-                           {"plan.global_batch_size", "64"}});
-  REQUIRE_MESSAGE(job, job.error().what);
-  CHECK(job->cluster.chassis.slots.size() == 2);
-  CHECK(job->cluster.scale_up.domain_size == 2);
+  const auto job = must(job_of({{"model", "llama3-8b"},
+                                {"cluster", "dgx-h100"},
+                                {"cluster.gpus_per_node", "2"},
+                                {"plan.global_batch_size", "64"}}));
+  CHECK(job.cluster.chassis.slots.size() == 2);
+  CHECK(job.cluster.scale_up.domain_size == 2);
 }
 
 TEST_CASE("the keys of a job include those of what may be absent") {

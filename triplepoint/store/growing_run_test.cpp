@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/random.h"
 #include "triplepoint/base/scratch_folder.h"
 
@@ -191,11 +192,10 @@ TEST_CASE("cut at every byte, a growing run opens and has lost no more than what
   const auto load_cut = [&](const std::string& main_bytes, const std::string& tail_bytes) {
     REQUIRE(write_file_atomically(copy / "a.run", main_bytes));
     REQUIRE(write_file_atomically(tail_of(copy / "a.run"), tail_bytes));
-    const auto loaded = load(copy / "a.run");
-    REQUIRE(loaded);
-    values = loaded->series.empty() ? 0 : loaded->series[0].values.size();
+    const auto loaded = must(load(copy / "a.run"));
+    values = loaded.series.empty() ? 0 : loaded.series[0].values.size();
     for (size_t i = 0; i < values; ++i)
-      if (loaded->series[0].values[i] != value_at(0, static_cast<int64_t>(i)))
+      if (loaded.series[0].values[i] != value_at(0, static_cast<int64_t>(i)))
         FAIL("not a beginning");
   };
   load_cut(main, tail);
@@ -239,11 +239,10 @@ TEST_CASE("killed at 200 random moments, a run has everything up to its last syn
     while (read(pipe_ends[0], &next, sizeof next) == sizeof next)
       synced = next;
     close(pipe_ends[0]);
-    const auto run = load(path);
-    REQUIRE(run);
-    const auto ticks = static_cast<int64_t>(run->series[0].values.size());
+    const auto run = must(load(path));
+    const auto ticks = static_cast<int64_t>(run.series[0].values.size());
     CHECK(ticks >= synced);
-    CHECK(run->series == expected_after(ticks).series);
+    CHECK(run.series == expected_after(ticks).series);
   }
 }
 

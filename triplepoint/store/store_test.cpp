@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/random.h"
 #include "triplepoint/base/scratch_folder.h"
 
@@ -194,9 +195,8 @@ TEST_CASE("what is loaded equals what was saved, bit for bit") {
   const ScratchFolder folder;
   for (const Run& run : {Run{}, full_run()}) {
     REQUIRE(save(run, folder.path("a.run")));
-    const Result<Run> loaded = load(folder.path("a.run"));
-    REQUIRE_MESSAGE(loaded, loaded.error().what);
-    check_equal(*loaded, run);
+    const auto loaded = must(load(folder.path("a.run")));
+    check_equal(loaded, run);
   }
 }
 
@@ -244,9 +244,8 @@ TEST_CASE("of many devices, two series of one signal and device are both kept") 
   again.values.front() += 1;
   run.series.insert(run.series.begin() + 1, again);
   REQUIRE(save(run, folder.path("twice.run")));
-  const auto loaded = load(folder.path("twice.run"));
-  REQUIRE(loaded);
-  CHECK(loaded->series == run.series);
+  const auto loaded = must(load(folder.path("twice.run")));
+  CHECK(loaded.series == run.series);
 }
 
 TEST_CASE("places of series that cannot be are named damage") {

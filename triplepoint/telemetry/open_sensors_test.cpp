@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
+
 #include "triplepoint/telemetry/gpu_opening.h"
 #include "triplepoint/telemetry/sensor_opening.h"
 
@@ -35,13 +37,12 @@ void add_amd_gpu(const ScratchTree& tree) {
 
 TEST_CASE("a machine with nothing has gaps with reasons, and no error") {
   ScratchTree tree;
-  const auto sensors = open_sensors(only(tree));
-  REQUIRE(sensors);
-  CHECK(sensors->devices.empty());
+  const auto sensors = must(open_sensors(only(tree)));
+  CHECK(sensors.devices.empty());
   std::set<std::string> missing;
-  for (const Gap& gap : sensors->gaps)
+  for (const Gap& gap : sensors.gaps)
     missing.insert(gap.what);
-  for (const auto& sensor : sensors->all) {
+  for (const auto& sensor : sensors.all) {
     CHECK(sensor->channels().empty());
     for (const Gap& gap : sensor->gaps())
       missing.insert(gap.what);
@@ -57,17 +58,16 @@ TEST_CASE("GPUs of both vendors on a node are numbered through, and each has its
   add_amd_gpu(tree);
   SensorOptions options = only(tree);
   options.paths.nvml = fake.library();
-  const auto sensors = open_sensors(options);
-  REQUIRE(sensors);
-  REQUIRE(sensors->devices.size() == 3);
+  const auto sensors = must(open_sensors(options));
+  REQUIRE(sensors.devices.size() == 3);
   for (int i = 0; i < 3; ++i) {
-    const DeviceFacts& facts = sensors->devices.at(as_size(i));
+    const DeviceFacts& facts = sensors.devices.at(as_size(i));
     CHECK(facts.device.local == i);
-    const Sensor& sensor = *sensors->all.at(as_size(facts.sensor));
+    const Sensor& sensor = *sensors.all.at(as_size(facts.sensor));
     CHECK(sensor.devices().at(as_size(facts.device.index)) == facts.device);
   }
-  CHECK(sensors->devices[2].vendor == "amd");
-  CHECK(sensors->node.nvidia_driver == "580.95.05");
+  CHECK(sensors.devices[2].vendor == "amd");
+  CHECK(sensors.node.nvidia_driver == "580.95.05");
 }
 
 TEST_CASE("only the devices asked for are opened, under the numbers the node gives them") {
@@ -76,11 +76,10 @@ TEST_CASE("only the devices asked for are opened, under the numbers the node giv
   SensorOptions options = only(tree);
   options.paths.nvml = fake.library();
   options.devices = {"2-3"};
-  const auto sensors = open_sensors(options);
-  REQUIRE(sensors);
-  REQUIRE(sensors->devices.size() == 2);
-  CHECK(sensors->devices[0].device.local == 2);
-  CHECK(sensors->devices[0].device.index == 0);
+  const auto sensors = must(open_sensors(options));
+  REQUIRE(sensors.devices.size() == 2);
+  CHECK(sensors.devices[0].device.local == 2);
+  CHECK(sensors.devices[0].device.index == 0);
   options.devices = {"none"};
   CHECK(open_sensors(options)->devices.empty());
   options.devices = {"9"};
@@ -126,10 +125,9 @@ TEST_CASE("no two channels of a node say the same signal of the same device") {
   tree.write("class/powercap/intel-rapl:0/name", "package-0\n");
   tree.write("class/powercap/intel-rapl:0/energy_uj", "5\n");
   tree.write("cray/pm_counters/cpu_energy", "900 J 1 us\n");
-  const auto sensors = open_sensors(options);
-  REQUIRE(sensors);
+  const auto sensors = must(open_sensors(options));
   std::set<std::pair<std::string, int>> seen;
-  for (const auto& sensor : sensors->all)
+  for (const auto& sensor : sensors.all)
     for (const Channel& channel : sensor->channels()) {
       const int device =
           channel.about.of_node ? -1 : sensor->devices().at(as_size(channel.about.device)).local;

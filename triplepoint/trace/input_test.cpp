@@ -7,6 +7,7 @@
 #include <isa-l/igzip_lib.h>
 #include <zstd.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/random.h"
 
 #include "triplepoint/trace/kineto/kineto.h"
@@ -73,9 +74,7 @@ std::string drained(Input& input) {
 }
 
 Input input_of(std::string bytes, bool overlap = false) {
-  auto input = Input::of(text_source(std::move(bytes)), "x", overlap);
-  REQUIRE(input);
-  return *std::move(input);
+  return must(Input::of(text_source(std::move(bytes)), "x", overlap));
 }
 
 TEST_CASE("packed data are restored, for every packer and unpacker") {
@@ -98,9 +97,8 @@ TEST_CASE("a checksum or length that is wrong is told, although all bytes were r
     bad[bad.size() - from_end] = static_cast<char>(bad[bad.size() - from_end] ^ 1);
     for (const bool is_bad : {false, true}) {
       Input input = input_of(is_bad ? bad : good);
-      const auto text = input.peek(5000);
-      REQUIRE(text);
-      CHECK(text->size() == 5000);
+      const auto text = must(input.peek(5000));
+      CHECK(text.size() == 5000);
       const auto damage = input.damage_behind();
       CHECK(damage.has_value() == is_bad);
       if (damage) CHECK(damage->what.find("checksum or length is wrong") != std::string::npos);

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/metrics/trace/breakdown.h"
@@ -26,9 +27,8 @@ std::optional<run::Timeline> sample(const std::string& name) {
     MESSAGE("skipped: " << file.string() << " is not there");
     return std::nullopt;
   }
-  auto read = trace::read_trace(file, {.host = trace::HostSpans::ops});
-  REQUIRE(read);
-  return std::move(read->timeline);
+  auto read = must(trace::read_trace(file, {.host = trace::HostSpans::ops}));
+  return std::move(read.timeline);
 }
 
 struct Golden {
@@ -139,10 +139,9 @@ TEST_CASE("the headline of a path that loses itself says how much of the time it
      "args": {"device": 0, "stream": 7}},
     {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv", "ts": 50000, "dur": 1000,
      "pid": 0, "tid": 20, "args": {"device": 0, "stream": 20}}]})");
-  const auto report = trace_critical_path({.files = {file}});
-  REQUIRE(report);
-  REQUIRE(report->headlines.size() == 1);
-  CHECK(report->headlines[0] ==
+  const auto report = must(trace_critical_path({.files = {file}}));
+  REQUIRE(report.headlines.size() == 1);
+  CHECK(report.headlines[0] ==
         "The longest chain of dependencies covers only the last 1000.000 of 50000.000 us (2.0 %), "
         "in 1 pieces: what its first piece waited for is not in the timeline.");
 }

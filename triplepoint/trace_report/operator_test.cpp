@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/trace_report/analyses.h"
@@ -112,9 +113,8 @@ TEST_CASE("operators of two traces are aligned by module and order, and their ch
         .files = {place.file("a.json", trace), place.file("b.json", changed_trace())},
         .show = "operators",
         .top = top};
-    const auto report = trace_diff(options);
-    REQUIRE_MESSAGE(report, report.error().what);
-    return std::ranges::find(report->tables, "operators", &DataTable::name)->rows;
+    const auto report = must(trace_diff(options));
+    return std::ranges::find(report.tables, "operators", &DataTable::name)->rows;
   };
   const auto text = [](const DataCell& cell) { return std::get<std::string>(cell); };
   const auto rows = compared(10);
@@ -161,10 +161,9 @@ TEST_CASE("of boards of one name, the traces' is the one with their memory") {
 TEST_CASE("kernels are those of the operators around their launches") {
   const ScratchFolder place;
   const TraceOptions options{.analysis = "operators", .files = {place.file("rank0.json", trace)}};
-  const auto report = trace_operators(options);
-  REQUIRE_MESSAGE(report, report.error().what);
+  const auto report = must(trace_operators(options));
   const auto rows = [&](const char* name) {
-    return std::ranges::find(report->tables, name, &DataTable::name)->rows;
+    return std::ranges::find(report.tables, name, &DataTable::name)->rows;
   };
   const auto text = [](const DataCell& cell) { return std::get<std::string>(cell); };
   const auto operators = rows("operators");
@@ -178,7 +177,7 @@ TEST_CASE("kernels are those of the operators around their launches") {
   const auto modules = rows("modules");
   REQUIRE(modules.size() == 1);
   CHECK(text(modules[0][0]) == "Linear_3");
-  CHECK(contains(report->headlines.front(), "50.0 % of all kernel time belongs to no operator"));
+  CHECK(contains(report.headlines.front(), "50.0 % of all kernel time belongs to no operator"));
 }
 
 }  // namespace

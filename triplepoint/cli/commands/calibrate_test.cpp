@@ -5,6 +5,7 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/cli/command_testing.h"
@@ -59,16 +60,14 @@ TEST_CASE("own runs move what validate and simulate predict of another job") {
   const Json told = json_of(simulated);
   CHECK(contains(json_text(told), "2 of your runs taught"));
   // The same where Python or the explorer asks.
-  const auto job = flags::make_job({.flags = {{"--model", "llama2-7b"},
-                                              {"--cluster", "hgx-h100"},
-                                              {"--tp", "2"},
-                                              {"--mbs", "2"},
-                                              {"--gbs", "128"},
-                                              {"--with", mine}}});
-  REQUIRE(job);
-  const auto results = flags::simulate(*job, {});
-  REQUIRE(results);
-  const Json asked = flags::results_json(*results);
+  const auto job = must(flags::make_job({.flags = {{"--model", "llama2-7b"},
+                                                   {"--cluster", "hgx-h100"},
+                                                   {"--tp", "2"},
+                                                   {"--mbs", "2"},
+                                                   {"--gbs", "128"},
+                                                   {"--with", mine}}}));
+  const auto results = must(flags::simulate(job, {}));
+  const Json asked = flags::results_json(results);
   for (const char* key : {"step_time_s", "step_time_low_s", "step_time_high_s"})
     CHECK(asked.at(key) == told.at(key));
 }

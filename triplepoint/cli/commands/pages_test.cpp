@@ -10,6 +10,7 @@
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/spec/load.h"
@@ -57,14 +58,12 @@ TEST_CASE("compare: the same numbers in all formats") {
   const Outcome table = call({"compare", a, b});
   CHECK(table.code == exit_ok);
   CHECK(contains(table.out, "A step of b takes 25 % longer than one of a"));
-  const auto json = parse_json(call({"compare", a, b, "--format", "json"}).out, "json");
-  REQUIRE(json);
-  const Json& step = (*json)["sections"][0]["rows"][0];
+  const auto json = must(parse_json(call({"compare", a, b, "--format", "json"}).out, "json"));
+  const Json& step = json["sections"][0]["rows"][0];
   CHECK(step["key"] == "step_time_s");
   CHECK(step["relative"][1] == doctest::Approx(0.25));
-  const auto csv = CsvTable::parse(call({"compare", a, b, "--format", "csv"}).out, "csv");
-  REQUIRE(csv);
-  CHECK(*csv->number(0, *csv->require_column("b")) == doctest::Approx(5));
+  const auto csv = must(CsvTable::parse(call({"compare", a, b, "--format", "csv"}).out, "csv"));
+  CHECK(*csv.number(0, *csv.require_column("b")) == doctest::Approx(5));
 }
 
 TEST_CASE("compare: equal file names are told apart by their folders") {

@@ -6,6 +6,7 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/cli/command_testing.h"
@@ -72,16 +73,13 @@ TEST_CASE("place: what it writes is the job it judged, and a launcher finds its 
   const Json simulated =
       parsed(call({"simulate", folder + "/symmetric-job.toml", "--format", "json"}));
   CHECK(simulated["step_time_s"].get<double>() == doctest::Approx(step_of(json, "symmetric")));
-  const auto devices = read_file(Path(folder) / "symmetric-devices.sh");
-  REQUIRE(devices);
-  CHECK(contains(*devices, "1) export CUDA_VISIBLE_DEVICES=1,2,5,7,0,3,4,6 ;;"));
-  const auto hosts = read_file(Path(folder) / "baseline-hostfile");
-  REQUIRE(hosts);
-  CHECK(*hosts == "anna slots=8\nberta slots=8\n");
-  const auto megatron = read_file(Path(folder) / "asymmetric-1-megatron.sh");
-  REQUIRE(megatron);
-  CHECK(contains(*megatron, "--use-tp-pp-dp-mapping"));
-  CHECK(contains(*megatron, "--pipeline-model-parallel-layout"));
+  const auto devices = must(read_file(Path(folder) / "symmetric-devices.sh"));
+  CHECK(contains(devices, "1) export CUDA_VISIBLE_DEVICES=1,2,5,7,0,3,4,6 ;;"));
+  const auto hosts = must(read_file(Path(folder) / "baseline-hostfile"));
+  CHECK(hosts == "anna slots=8\nberta slots=8\n");
+  const auto megatron = must(read_file(Path(folder) / "asymmetric-1-megatron.sh"));
+  CHECK(contains(megatron, "--use-tp-pp-dp-mapping"));
+  CHECK(contains(megatron, "--pipeline-model-parallel-layout"));
 }
 
 TEST_CASE("place: a run that knows its job needs nothing else, and says the same") {

@@ -9,6 +9,7 @@
 
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 #include "triplepoint/base/text.h"
 
@@ -39,9 +40,8 @@ std::string page_of(const ScratchFolder& scratch, const std::string& run) {
   const std::string path = scratch.path("page.html");
   const Outcome outcome = call({"report", run, "-o", path});
   REQUIRE_MESSAGE(outcome.code == exit_ok, outcome.err);
-  const auto page = read_file(path);
-  REQUIRE(page);
-  return report::with_plain_blanks(*page);
+  const auto page = must(read_file(path));
+  return report::with_plain_blanks(page);
 }
 
 Json json_of(const Words& words) {
@@ -266,15 +266,14 @@ TEST_CASE("flags with which a job fits are named where it does not") {
   const std::vector<std::string> job = {"simulate", "--model", "llama3-70b", "--cluster",
                                         "hgx-h200", "--gbs",   "8"};
   const Outcome outcome = call(plus(job, {"--format", "json"}));
-  const auto json = parse_json(outcome.out, "out");
-  REQUIRE(json);
-  REQUIRE((*json)["verdict"] == "oom");
-  std::istringstream words((*json)["fits_with"].get<std::string>());
+  const auto json = must(parse_json(outcome.out, "out"));
+  REQUIRE(json["verdict"] == "oom");
+  std::istringstream words(json["fits_with"].get<std::string>());
   std::vector<std::string> flags;
   for (std::string word; words >> word;)
     flags.push_back(word);
   CHECK(contains(call(plus(job, flags)).out, "fits in memory"));
-  CHECK(contains(call(job).out, "It fits with " + (*json)["fits_with"].get<std::string>()));
+  CHECK(contains(call(job).out, "It fits with " + json["fits_with"].get<std::string>()));
 }
 
 TEST_CASE("an option without effect is named once on standard error, and in JSON") {

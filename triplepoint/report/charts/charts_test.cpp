@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/answers/plots.h"
@@ -33,23 +34,20 @@ run::Run run_with_power(double low) {
 }
 
 TEST_CASE("swing: the title says how many kilowatts, the table names every level") {
-  const auto profile = metrics::power_profile(run_with_power(6));
-  REQUIRE(profile);
-  const answers::Section section = answers::power_section(*profile);
+  const auto profile = must(metrics::power_profile(run_with_power(6)));
+  const answers::Section section = answers::power_section(profile);
   const Figure figure = drawn(section.figures.front());
   CHECK(contains(figure.title, "from 20.0 to 12.0 kW"));
   CHECK(contains(figure.title, "40 %"));
   CHECK(section.tables.front().rows.size() == 3);
   CHECK(contains(figure.drawing, "<svg"));
-  const auto finding = swing_finding(*profile);
-  REQUIRE(finding);
-  CHECK(finding->anchor == figure.id);
+  const auto finding = must(swing_finding(profile));
+  CHECK(finding.anchor == figure.id);
 }
 
 TEST_CASE("swing: a steady site is no finding") {
-  const auto profile = metrics::power_profile(run_with_power(9.5));
-  REQUIRE(profile);
-  CHECK(!swing_finding(*profile));
+  const auto profile = must(metrics::power_profile(run_with_power(9.5)));
+  CHECK(!swing_finding(profile));
 }
 
 TEST_CASE("an axis begins at zero, ends at or above its highest value, and steps evenly") {

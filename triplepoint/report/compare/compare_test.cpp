@@ -5,6 +5,7 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
+#include "triplepoint/base/must_testing.h"
 
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/study_testing.h"
@@ -35,13 +36,12 @@ TEST_CASE("a prediction is scored against what was measured, whichever is named 
   for (const bool first : {true, false}) {
     const StudyComparison c = first ? compare_studies({measured, simulated}, {"m", "s"})
                                     : compare_studies({simulated, measured}, {"s", "m"});
-    const auto score = score_prediction(c, 1);
-    REQUIRE(score);
-    CHECK(score->jobs == 3);
-    CHECK(score->median_error == doctest::Approx(0.1));
-    CHECK(score->largest_error == doctest::Approx(0.25));
-    CHECK(score->worst == "job2");
-    CHECK(*score->rank_correlation == doctest::Approx(1));
+    const auto score = must(score_prediction(c, 1));
+    CHECK(score.jobs == 3);
+    CHECK(score.median_error == doctest::Approx(0.1));
+    CHECK(score.largest_error == doctest::Approx(0.25));
+    CHECK(score.worst == "job2");
+    CHECK(*score.rank_correlation == doctest::Approx(1));
   }
 }
 
@@ -104,10 +104,9 @@ TEST_CASE("compare: exchanging two runs turns every difference around") {
   const Comparison back = compare_runs({sample_side("b", 5), sample_side("a", 4)});
   for (const ComparedSection& section : there.sections)
     for (const ComparedRow& each : section.rows) {
-      const auto forward = difference(each, 1), backward = difference(row(back, each.key), 1);
-      REQUIRE(forward);
-      REQUIRE(backward);
-      CHECK(forward->absolute == Approx(-backward->absolute));
+      const auto forward = must(difference(each, 1));
+      const auto backward = must(difference(row(back, each.key), 1));
+      CHECK(forward.absolute == Approx(-backward.absolute));
       CHECK(judgement(each, 1) == -judgement(row(back, each.key), 1));
     }
 }
@@ -201,13 +200,12 @@ TEST_CASE("compare: studies are joined by name, whatever their order") {
 
 TEST_CASE("compare: the CSV has one line per number and reads back") {
   const Comparison c = compare_runs({sample_side("a", 4), sample_side("b", 5)});
-  const auto table = CsvTable::parse(comparison_csv(c), "compare.csv");
-  REQUIRE(table);
+  const auto table = must(CsvTable::parse(comparison_csv(c), "compare.csv"));
   std::size_t rows = 0;
   for (const ComparedSection& section : c.sections)
     rows += section.rows.size();
-  CHECK(table->rows() == rows);
-  CHECK(*table->number(0, *table->require_column("b relative")) == Approx(0.25));
+  CHECK(table.rows() == rows);
+  CHECK(*table.number(0, *table.require_column("b relative")) == Approx(0.25));
 }
 
 TEST_CASE("compare: names of runs cannot become markup") {

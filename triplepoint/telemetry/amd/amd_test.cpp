@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <cmath>
 #include <thread>
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/random.h"
 
 #include "triplepoint/telemetry/amd/sensor.h"
@@ -52,34 +52,32 @@ blob::V16 mi300x() {
 }
 
 TEST_CASE("every version's fields are where C puts them") {
-  const auto old = parse_gpu_metrics(blob::bytes_of(mi210()));
-  REQUIRE(old);
-  CHECK(old->edge_c == 41);
-  CHECK(old->junction_c == 47);
-  CHECK(old->memory_c == 52);
-  CHECK(old->power_average_w == 245);
-  CHECK_FALSE(old->power_instant_w);
-  CHECK(old->utilization == doctest::Approx(0.87));
-  CHECK(old->energy == 65'536'000);
-  CHECK(old->sm_clock_mhz == 1700);
-  CHECK(old->memory_clock_mhz == 1600);
-  CHECK(old->firmware_time == 123456);
-  CHECK(old->throttle_bits == 0);
-  CHECK(old->pcie_width == 16);
-  CHECK_FALSE(old->accumulation);
+  const auto old = must(parse_gpu_metrics(blob::bytes_of(mi210())));
+  CHECK(old.edge_c == 41);
+  CHECK(old.junction_c == 47);
+  CHECK(old.memory_c == 52);
+  CHECK(old.power_average_w == 245);
+  CHECK_FALSE(old.power_instant_w);
+  CHECK(old.utilization == doctest::Approx(0.87));
+  CHECK(old.energy == 65'536'000);
+  CHECK(old.sm_clock_mhz == 1700);
+  CHECK(old.memory_clock_mhz == 1600);
+  CHECK(old.firmware_time == 123456);
+  CHECK(old.throttle_bits == 0);
+  CHECK(old.pcie_width == 16);
+  CHECK_FALSE(old.accumulation);
 
-  const auto now = parse_gpu_metrics(blob::bytes_of(mi300x()));
-  REQUIRE(now);
-  CHECK_FALSE(now->edge_c);  // MI300 has no edge sensor
-  CHECK(now->junction_c == 61);
-  CHECK(now->power_instant_w == 680);
-  CHECK(now->sm_clock_mhz == 2000);
-  CHECK(now->accumulation == 1000);
-  CHECK(now->power_limit == 100);
-  CHECK(now->socket_hot == 7);
-  CHECK(now->memory_hot == 3);
-  CHECK(now->xgmi_read_kb == 7000);  // the eighth link is not there
-  CHECK(now->xgmi_written_kb == 14000);
+  const auto now = must(parse_gpu_metrics(blob::bytes_of(mi300x())));
+  CHECK_FALSE(now.edge_c);  // MI300 has no edge sensor
+  CHECK(now.junction_c == 61);
+  CHECK(now.power_instant_w == 680);
+  CHECK(now.sm_clock_mhz == 2000);
+  CHECK(now.accumulation == 1000);
+  CHECK(now.power_limit == 100);
+  CHECK(now.socket_hot == 7);
+  CHECK(now.memory_hot == 3);
+  CHECK(now.xgmi_read_kb == 7000);  // the eighth link is not there
+  CHECK(now.xgmi_written_kb == 14000);
 }
 
 template <class Version>
@@ -91,21 +89,20 @@ void check_common(uint8_t content) {
   now.xgmi_read[7] = 11, now.xgmi_write[0] = 13;
   now.current_gfxclk[7] = 900, now.current_uclk = 1000, now.pcie_link_width = 8;
   CAPTURE(static_cast<int>(content));
-  const auto read = parse_gpu_metrics(blob::bytes_of(now));
-  REQUIRE(read);
-  CHECK(read->content == content);
-  CHECK(read->junction_c == 50);
-  CHECK(read->memory_c == 51);
-  CHECK(read->power_instant_w == 300);
-  CHECK(read->utilization == doctest::Approx(0.1));
-  CHECK(read->memory_utilization == doctest::Approx(0.2));
-  CHECK(read->energy == 7);
-  CHECK(read->firmware_time == 9);
-  CHECK(read->xgmi_read_kb == 11);
-  CHECK(read->xgmi_written_kb == 13);
-  CHECK(read->sm_clock_mhz == 900);
-  CHECK(read->memory_clock_mhz == 1000);
-  CHECK(read->pcie_width == 8);
+  const auto read = must(parse_gpu_metrics(blob::bytes_of(now)));
+  CHECK(read.content == content);
+  CHECK(read.junction_c == 50);
+  CHECK(read.memory_c == 51);
+  CHECK(read.power_instant_w == 300);
+  CHECK(read.utilization == doctest::Approx(0.1));
+  CHECK(read.memory_utilization == doctest::Approx(0.2));
+  CHECK(read.energy == 7);
+  CHECK(read.firmware_time == 9);
+  CHECK(read.xgmi_read_kb == 11);
+  CHECK(read.xgmi_written_kb == 13);
+  CHECK(read.sm_clock_mhz == 900);
+  CHECK(read.memory_clock_mhz == 1000);
+  CHECK(read.pcie_width == 8);
 }
 
 TEST_CASE("versions 1.4 to 1.8 say the same in their own places") {
@@ -120,11 +117,10 @@ TEST_CASE("versions 1.1 and 1.2 are 1.3 without its end") {
   for (const auto& [content, size] : {std::pair(uint8_t{1}, uint16_t{96}), {2, 104}}) {
     auto now = mi210();
     now.head = {size, 1, content};
-    const auto read = parse_gpu_metrics(blob::bytes_of(now));
-    REQUIRE(read);
-    CHECK(read->power_average_w == 245);
-    CHECK(read->firmware_time.has_value() == (content == 2));
-    CHECK_FALSE(read->throttle_bits);
+    const auto read = must(parse_gpu_metrics(blob::bytes_of(now)));
+    CHECK(read.power_average_w == 245);
+    CHECK(read.firmware_time.has_value() == (content == 2));
+    CHECK_FALSE(read.throttle_bits);
   }
 }
 
@@ -408,13 +404,12 @@ TEST_CASE("whatever bytes amdgpu shows, no reading is a sentinel") {
     uint64_t drawn = 0;
     for (std::size_t i = sizeof(blob::Head); i + 2 <= sizeof now; i += 2)
       if (random_uniform({.seed = round}, drawn++) < 0.3) bytes[i] = bytes[i + 1] = 0xff;
-    const auto read = parse_gpu_metrics(blob::bytes_of(now));
-    REQUIRE(read);
+    const auto read = must(parse_gpu_metrics(blob::bytes_of(now)));
     for (const auto& value :
-         {read->edge_c, read->junction_c, read->memory_c, read->power_instant_w, read->sm_clock_mhz,
-          read->memory_clock_mhz, read->utilization, read->memory_utilization})
+         {read.edge_c, read.junction_c, read.memory_c, read.power_instant_w, read.sm_clock_mhz,
+          read.memory_clock_mhz, read.utilization, read.memory_utilization})
       if (value) CHECK(*value < 65535);
-    if (read->energy) CHECK(*read->energy != ~0ULL);
+    if (read.energy) CHECK(*read.energy != ~0ULL);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
 namespace triplepoint::telemetry {
@@ -29,14 +30,13 @@ Sensors eight_gpus() {
 }
 
 TEST_CASE("a node's shape is what its links and adapters say") {
-  const auto shape = shape_of(eight_gpus());
-  REQUIRE(shape);
-  CHECK(shape->gpus == 8);
-  CHECK(shape->scale_up == spec::ScaleUpKind::nvswitch);
-  CHECK(*shape->scale_up_bandwidth == 450 * gb_per_s);
-  CHECK(shape->nics == 4);  // Ethernet is for logging in
-  CHECK(*shape->nic_bandwidth == 50 * gb_per_s);
-  CHECK(shape->remarks.empty());
+  const auto shape = must(shape_of(eight_gpus()));
+  CHECK(shape.gpus == 8);
+  CHECK(shape.scale_up == spec::ScaleUpKind::nvswitch);
+  CHECK(*shape.scale_up_bandwidth == 450 * gb_per_s);
+  CHECK(shape.nics == 4);  // Ethernet is for logging in
+  CHECK(*shape.nic_bandwidth == 50 * gb_per_s);
+  CHECK(shape.remarks.empty());
 }
 
 TEST_CASE("links to other GPUs make a mesh, no links leave PCIe") {
@@ -107,9 +107,8 @@ spec::Cluster read_back(const std::string& toml) {
 
 TEST_CASE("what was found is what simulate reads, whatever the number of GPUs") {
   for (const int64_t gpus : {1, 2, 4, 8, 16}) {
-    const auto draft = draft_cluster(spec::default_library(), h200_node(gpus), {});
-    REQUIRE(draft);
-    const spec::Cluster cluster = read_back(draft->toml);
+    const auto draft = must(draft_cluster(spec::default_library(), h200_node(gpus), {}));
+    const spec::Cluster cluster = read_back(draft.toml);
     CHECK(cluster.gpus_per_node == gpus);
     CHECK(cluster.num_nodes == 1);
     CHECK(cluster.scale_up.domain_size == gpus);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/random.h"
 #include "triplepoint/base/text.h"
 
@@ -27,9 +27,8 @@ using doubles::FakeNvml;
 struct Bench {
   explicit Bench(const std::string& script, int age = 13, bool gpm = false) : fake(script, age) {
     fake.set_time(0);
-    auto opened = Driver::open(fake.library());
-    REQUIRE(opened);
-    const std::shared_ptr<Driver> driver = *std::move(opened);
+    auto opened = must(Driver::open(fake.library()));
+    const std::shared_ptr<Driver> driver = std::move(opened);
     std::vector<Gap> unlisted;
     for (int32_t i = 0; i < num_devices(*driver); ++i)
       if (const auto listed = list_device(*driver, i, unlisted))
@@ -227,12 +226,11 @@ TEST_CASE("power of a module is a separate signal, never a GPU's") {
 
 TEST_CASE("a GPU that is lost before the start is a gap") {
   FakeNvml fake("gpus 3\nlost 1 0\n");
-  const auto driver = Driver::open(fake.library());
-  REQUIRE(driver);
+  const auto driver = must(Driver::open(fake.library()));
   std::vector<Gap> gaps;
-  REQUIRE(num_devices(**driver) == 3);
-  CHECK_FALSE(list_device(**driver, 1, gaps));
-  CHECK(list_device(**driver, 2, gaps)->device.local == 2);
+  REQUIRE(num_devices(*driver) == 3);
+  CHECK_FALSE(list_device(*driver, 1, gaps));
+  CHECK(list_device(*driver, 2, gaps)->device.local == 2);
   REQUIRE(gaps.size() == 1);
   CHECK(gaps[0].what == "GPU 1");
   CHECK(gaps[0].why == "GPU is lost (15)");
@@ -295,12 +293,11 @@ TEST_CASE("GPUs come back after a driver reset, and their counters go on where t
 
 TEST_CASE("a reading has the stamp of the sensor's update, and the same one until the next") {
   FakeNvml fake("sensor 10 0.025\n");  // updates every ten seconds: none while this runs
-  auto driver = Driver::open(fake.library());
-  REQUIRE(driver);
+  auto driver = must(Driver::open(fake.library()));
   std::vector<Gap> gaps;
   GapList missing;
-  const auto listed = list_device(**driver, 0, gaps);
-  const auto sensor = make_sensor(*std::move(driver), *listed, false, missing);
+  const auto listed = list_device(*driver, 0, gaps);
+  const auto sensor = make_sensor(std::move(driver), *listed, false, missing);
   const auto power = [&] {
     std::vector<Reading> readings;
     sensor->read(false, readings);
@@ -406,12 +403,10 @@ TEST_CASE("numbers are taken by their type, and none of an error or a type unkno
 
 TEST_CASE("facts of a GPU come from its driver") {
   FakeNvml fake("gpus 1\nlinks 18\n");
-  const auto driver = Driver::open(fake.library());
-  REQUIRE(driver);
+  const auto driver = must(Driver::open(fake.library()));
   std::vector<Gap> gaps;
-  const auto listed = list_device(**driver, 0, gaps);
-  REQUIRE(listed);
-  const DeviceFacts facts = device_facts(**driver, *listed);
+  const auto listed = must(list_device(*driver, 0, gaps));
+  const DeviceFacts facts = device_facts(*driver, listed);
   CHECK(facts.architecture == "hopper");
   CHECK(facts.power_limit == 700 * unit::W);
   CHECK(facts.power_limit_min == 200 * unit::W);
@@ -424,7 +419,7 @@ TEST_CASE("facts of a GPU come from its driver") {
   CHECK(facts.mig == false);
   CHECK_FALSE(facts.pcie_width_max);
   NodeFacts node;
-  driver_facts(**driver, node);
+  driver_facts(*driver, node);
   CHECK(node.nvidia_driver == "580.95.05");
   CHECK(node.cuda == "13.0");
 }

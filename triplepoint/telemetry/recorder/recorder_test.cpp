@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
 #include "triplepoint/store/store.h"
@@ -77,12 +78,10 @@ struct CalmSecond {
 /// Where others keep the machine busy, stamps lie off their readings; then it is recorded again.
 CalmSecond record_in_a_calm_second(const Path& file) {
   for (int attempt = 0;; ++attempt) {
-    auto recorder = Recorder::begin(plan_for(file), one_gpu());
-    REQUIRE_MESSAGE(recorder, recorder.error().what);
-    const auto longest = record_a_second(**recorder);
-    const auto finished = (*recorder)->finish();
-    REQUIRE_MESSAGE(finished, finished.error().what);
-    const RecordingSummary summary = *finished;
+    auto recorder = must(Recorder::begin(plan_for(file), one_gpu()));
+    const auto longest = record_a_second(*recorder);
+    const auto finished = must(recorder->finish());
+    const RecordingSummary summary = finished;
     if (longest < std::chrono::milliseconds(25) || attempt == 9)
       return {summary,
               std::chrono::duration<double>(longest).count() / (summary.duration / unit::s)};
@@ -256,11 +255,10 @@ int run_command(const std::vector<std::string>& words,
                 const std::function<void(pid_t)>& meanwhile = {},
                 ChildProcess::Place place = ChildProcess::Place::beside) {
   const SignalsForCommand signals;
-  auto child = ChildProcess::start(words, {{"TPT_TEST", "7"}}, signals, place);
-  REQUIRE(child);
-  if (meanwhile) meanwhile(child->id());
+  auto child = must(ChildProcess::start(words, {{"TPT_TEST", "7"}}, signals, place));
+  if (meanwhile) meanwhile(child.id());
   while (true)
-    if (const auto code = child->wait_for(10 * unit::s)) return *code;
+    if (const auto code = child.wait_for(10 * unit::s)) return *code;
 }
 
 // qemu-user runs posix_spawn's vfork as fork: it neither waits for the command's start nor hears

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/random.h"
 
 #include "triplepoint/run/protobuf_writer.h"
@@ -75,10 +76,9 @@ TEST_CASE("an amount is read in whatever form its attribute has") {
     Node node{.id = 1, .type = collective, .duration_us = 5};
     node.attributes = {attribute("list").message(10, ProtobufWriter().integer(1, 7)), form,
                        attribute("pg_name").text(29, "dp"), attribute("comm_type").integer(9, 2)};
-    const auto read = parse_chakra(file_of({node}));
-    REQUIRE(read);
-    CHECK(read->skipped == Skipped{});
-    const run::Timeline& timeline = read->timeline;
+    const auto read = must(parse_chakra(file_of({node})));
+    CHECK(read.skipped == Skipped{});
+    const run::Timeline& timeline = read.timeline;
     CHECK(timeline.spans.at(0).bytes == 1'000'003 * unit::B);
     CHECK(timeline.types.at(0).collective == spec::Collective::all_gather);
     CHECK(timeline.communicators.at(0).name == "dp");
@@ -87,13 +87,12 @@ TEST_CASE("an amount is read in whatever form its attribute has") {
 
 TEST_CASE("nodes without times begin when what they need has ended and their queue is free") {
   const auto read =
-      parse_chakra(file_of({Node{1, compute, 10, {}}, Node{2, compute, 5, {1}},
-                            Node{3, collective, 20, {1}}, Node{4, compute, 1, {2, 3}}}));
-  REQUIRE(read);
-  CHECK(read->facts.at("times") == "laid_out");
+      must(parse_chakra(file_of({Node{1, compute, 10, {}}, Node{2, compute, 5, {1}},
+                                 Node{3, collective, 20, {1}}, Node{4, compute, 1, {2, 3}}})));
+  CHECK(read.facts.at("times") == "laid_out");
   std::map<std::string, int64_t> begins;
-  for (const run::Span& span : read->timeline.spans)
-    begins[read->timeline.types[as_size(span.type)].name] = span.begin.nanoseconds() / 1000;
+  for (const run::Span& span : read.timeline.spans)
+    begins[read.timeline.types[as_size(span.type)].name] = span.begin.nanoseconds() / 1000;
   CHECK(begins == std::map<std::string, int64_t>{
                       {"node 1", 0}, {"node 2", 10}, {"node 3", 10}, {"node 4", 30}});
 }
@@ -122,21 +121,20 @@ TEST_CASE("tasks of one queue never overlap, and none begins before its dependen
 }
 
 TEST_CASE("nodes that need themselves are skipped, and so is what needs them") {
-  const auto read = parse_chakra(file_of({Node{1, compute, 10, {}}, Node{2, compute, 5, {3}},
-                                          Node{3, compute, 5, {2}}, Node{4, compute, 5, {3}}}));
-  REQUIRE(read);
-  CHECK(read->timeline.spans.size() == 1);
-  CHECK(read->skipped.events == 3);
+  const auto read =
+      must(parse_chakra(file_of({Node{1, compute, 10, {}}, Node{2, compute, 5, {3}},
+                                 Node{3, compute, 5, {2}}, Node{4, compute, 5, {3}}})));
+  CHECK(read.timeline.spans.size() == 1);
+  CHECK(read.skipped.events == 3);
 }
 
 TEST_CASE("a Chakra file cut anywhere gives the whole nodes before the cut, and says so") {
   const std::string file = file_of({Node{1, compute, 10, {}}, Node{2, compute, 5, {1}}});
   const size_t first = header.size() + bytes_of(Node{1, compute, 10, {}}).size();
   for (size_t size = header.size(); size < file.size(); ++size) {
-    const auto read = parse_chakra(std::string_view(file).substr(0, size));
-    REQUIRE(read);
-    CHECK(read->timeline.spans.size() == (size < first ? 0 : 1));
-    CHECK(read->skipped.truncated == (size != header.size() && size != first));
+    const auto read = must(parse_chakra(std::string_view(file).substr(0, size)));
+    CHECK(read.timeline.spans.size() == (size < first ? 0 : 1));
+    CHECK(read.skipped.truncated == (size != header.size() && size != first));
   }
   CHECK_FALSE(parse_chakra("no such thing"));
   CHECK_FALSE(parse_chakra(""));
@@ -146,10 +144,9 @@ TEST_CASE("attributes that are no number do not get into the timeline") {
   Node odd{.id = 1, .type = collective, .duration_us = 5};
   odd.attributes = {attribute("comm_size").real(3, std::nan("")),
                     attribute("num_ops").real(3, INFINITY)};
-  const auto read = parse_chakra(file_of({odd}));
-  REQUIRE(read);
-  CHECK(read->timeline.spans[0].bytes == Bytes());
-  CHECK(read->timeline.spans[0].flops == Flops());
+  const auto read = must(parse_chakra(file_of({odd})));
+  CHECK(read.timeline.spans[0].bytes == Bytes());
+  CHECK(read.timeline.spans[0].flops == Flops());
 }
 
 TEST_CASE("nodes with impossible times are counted, not kept") {
@@ -157,10 +154,9 @@ TEST_CASE("nodes with impossible times are counted, not kept") {
   late.start_us = UINT64_MAX / 2;
   Node sound{2, compute, 1, {}};
   sound.start_us = 5;
-  const auto read = parse_chakra(file_of({late, sound}));
-  REQUIRE(read);
-  CHECK(read->timeline.spans.size() == 1);
-  CHECK(read->skipped.events == 1);
+  const auto read = must(parse_chakra(file_of({late, sound})));
+  CHECK(read.timeline.spans.size() == 1);
+  CHECK(read.skipped.events == 1);
 }
 
 TEST_CASE("the feeder sample has all its nodes, durations and collectives") {
@@ -169,15 +165,14 @@ TEST_CASE("the feeder sample has all its nodes, durations and collectives") {
     MESSAGE("skipped: no such file: " << sample.string());
     return;
   }
-  const auto trace = read_trace(sample);
-  REQUIRE_MESSAGE(trace, trace.error().what);
-  CHECK(trace->format == "chakra");
-  CHECK(trace->skipped == Skipped{});
-  CHECK(trace->timeline.spans.size() == 3664);
+  const auto trace = must(read_trace(sample));
+  CHECK(trace.format == "chakra");
+  CHECK(trace.skipped == Skipped{});
+  CHECK(trace.timeline.spans.size() == 3664);
   int64_t total = 0, gradients = 0;
   double bytes = 0;
-  for (const run::Span& span : trace->timeline.spans) {
-    const run::SpanType& type = trace->timeline.types[as_size(span.type)];
+  for (const run::Span& span : trace.timeline.spans) {
+    const run::SpanType& type = trace.timeline.types[as_size(span.type)];
     const int64_t length = span.end.nanoseconds() - span.begin.nanoseconds();
     total += length;
     if (type.collective != spec::Collective::all_reduce) continue;

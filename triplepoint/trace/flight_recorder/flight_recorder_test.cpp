@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/trace/flight_recorder/flight_recorder.h"
-
 #include <doctest/doctest.h>
 
 #include "triplepoint/run/issued.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/trace/nsys/nsys.h"
-
 #include <doctest/doctest.h>
+
+#include "triplepoint/base/must_testing.h"
 
 #include "triplepoint/store/store_database.h"
 #include "triplepoint/trace/readers.h"
@@ -25,9 +25,8 @@ enum class Parts { kernels_only, all };
 
 /// An export of two processes on two devices, which use the same correlation ids.
 std::string exported(Parts parts) {
-  auto made = run::Database::create();
-  REQUIRE(made);
-  run::Database& db = *made;
+  auto made = must(run::Database::create());
+  run::Database& db = made;
   must(db, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)");
   must(db,
        "INSERT INTO StringIds VALUES "
@@ -126,14 +125,12 @@ TEST_CASE("runtime calls, copies, ranges and the wall clock come in where the ex
 
 /// An export of one process, from the statements that make it.
 std::string export_of(std::initializer_list<std::string> statements) {
-  auto made = run::Database::create();
-  REQUIRE(made);
-  must(*made, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)");
-  must(*made,
-       "INSERT INTO StringIds VALUES (1,'ncclDevKernel_SendRecv(ncclDevKernelArgsStorage)')");
+  auto made = must(run::Database::create());
+  must(made, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)");
+  must(made, "INSERT INTO StringIds VALUES (1,'ncclDevKernel_SendRecv(ncclDevKernelArgsStorage)')");
   for (const std::string& statement : statements)
-    must(*made, statement);
-  return *made->bytes();
+    must(made, statement);
+  return *made.bytes();
 }
 std::string kernel_table(const char* name, const std::string& rows) {
   return fmt::format(
@@ -208,11 +205,10 @@ TEST_CASE(
         "(100,200,1,8,2,64)");
   table("rocpd_region", "start INT, end INT, pid INT, tid INT, name_id INT, event_id INT",
         "(1000,1500,1,9,1,31),(1000,1500,3,9,1,31)");
-  auto made = run::Database::create();
-  REQUIRE(made);
+  auto made = must(run::Database::create());
   for (const std::string& statement : statements)
-    must(*made, statement);
-  const Trace trace = read(*made->bytes());
+    must(made, statement);
+  const Trace trace = read(*made.bytes());
   const auto& t = trace.timeline;
   CHECK(trace.format == "rocpd");
   CHECK(t.num_ranks == 2);
@@ -232,28 +228,26 @@ TEST_CASE(
 }
 
 TEST_CASE("other databases and damaged exports are errors in a sentence") {
-  auto other = run::Database::create();
-  REQUIRE(other);
-  must(*other, "CREATE TABLE t (a INT)");
+  auto other = must(run::Database::create());
+  must(other, "CREATE TABLE t (a INT)");
   std::string bytes = exported(Parts::all);
   std::string broken = bytes;
   for (size_t i = 100; i < broken.size(); i += 3)
     broken[i] = static_cast<char>(broken[i] ^ 0x5a);
-  for (const std::string& text : {*other->bytes(), std::string("SQLite format 3\0 and no more", 28),
+  for (const std::string& text : {*other.bytes(), std::string("SQLite format 3\0 and no more", 28),
                                   broken, bytes.substr(0, 300)}) {
     Input input = Input::of_text(text, "x.sqlite");
     const auto trace = read_nsys(input, {});
     if (!trace) CHECK(trace.error().what.size() > 20);
     CHECK_FALSE((trace && trace->timeline.spans.size() > 9));
   }
-  Input input = Input::of_text(*other->bytes(), "x.sqlite");
+  Input input = Input::of_text(*other.bytes(), "x.sqlite");
   CHECK_FALSE(read_nsys(input, {}));
 }
 
 TEST_CASE("an export without ids of processes is of one, and columns may be written in capitals") {
-  auto made = run::Database::create();
-  REQUIRE(made);
-  run::Database& db = *made;
+  auto made = must(run::Database::create());
+  run::Database& db = made;
   must(db, "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)");
   must(db, "INSERT INTO StringIds VALUES (1,'ampere_gemm')");
   must(db,

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/trace/rocprofiler/rocprofiler.h"
+#include <doctest/doctest.h>
 
 #include "triplepoint/base/must_testing.h"
 
 #include "triplepoint/trace/readers.h"
-#include <doctest/doctest.h>
-
 #include "triplepoint/trace/timeline_testing.h"
 
 namespace triplepoint::trace {
@@ -102,8 +100,7 @@ TEST_CASE("a rocprofiler trace cut anywhere gives what was there") {
 }
 
 TEST_CASE("the processes of one rocpd database are ranks, each with its names, marks and host") {
-  auto made = run::Database::create();
-  REQUIRE(made);
+  auto made = must(run::Database::create());
   for (int i = 0; i < 2; ++i) {
     const std::string id = fmt::format("0000000{}_1111_2222_3333_444444444444", i);
     const std::string sql = fmt::format(
@@ -116,14 +113,12 @@ TEST_CASE("the processes of one rocpd database are ranks, each with its names, m
         "1,2,2);CREATE TABLE rocpd_kernel_dispatch_{0} (start, \"end\", pid, agent_id, kernel_id, "
         "event_id);INSERT INTO rocpd_kernel_dispatch_{0} VALUES (100,200,1,4,1,1);",
         id, i == 0 ? "Cijk_Alik" : "ncclDevKernel_AllReduce");
-    REQUIRE(made->execute(sql.c_str()));
+    REQUIRE(made.execute(sql.c_str()));
   }
   for (const HostSpans host : {HostSpans::none, HostSpans::launches}) {
-    auto copy = run::Database::from_bytes(*made->bytes(), "results.db");
-    REQUIRE(copy);
-    const auto trace = read_rocpd(*std::move(copy), "results.db", {.host = host});
-    REQUIRE_MESSAGE(trace, trace.error().what);
-    const auto& t = trace->timeline;
+    auto copy = must(run::Database::from_bytes(*made.bytes(), "results.db"));
+    const auto trace = must(read_rocpd(std::move(copy), "results.db", {.host = host}));
+    const auto& t = trace.timeline;
     CHECK(t.num_ranks == 2);
     CHECK(t.spans.size() == (host == HostSpans::none ? 4 : 6));
     for (const run::Span& span : t.spans) {
@@ -146,12 +141,11 @@ TEST_CASE("tables of kernels of rocprofv3 and rocprof are read to the nanosecond
   for (const char* text : tables) {
     CHECK(looks_like_rocprof_csv(text));
     Input input = Input::of_text(text, "x.csv");
-    const auto trace = read_rocprof_csv(input, {});
-    REQUIRE_MESSAGE(trace, trace.error().what);
-    REQUIRE(timed_spans(trace->timeline).size() == 1);
-    CHECK(timed_spans(trace->timeline)[0].end.nanoseconds() == 3);
-    CHECK(trace->timeline.lanes[0].name == "device 4 stream 1");
-    CHECK(trace->skipped.events == 1);
+    const auto trace = must(read_rocprof_csv(input, {}));
+    REQUIRE(timed_spans(trace.timeline).size() == 1);
+    CHECK(timed_spans(trace.timeline)[0].end.nanoseconds() == 3);
+    CHECK(trace.timeline.lanes[0].name == "device 4 stream 1");
+    CHECK(trace.skipped.events == 1);
   }
 }
 
