@@ -41,9 +41,9 @@ py::tuple plan(const Job& job, const FlagTexts& texts, const py::object& progres
 std::string calibrate(const std::vector<std::string>& files, const std::optional<std::string>& job,
                       const std::string& output, int threads) {
   return wait_for<std::string>([=](Work&) -> Result<std::string> {
-    std::vector<app::LearnInput> inputs;
-    for (const std::string& file : files)
-      inputs.push_back({file, job});
+    const auto inputs = mapped(files, [&](const std::string& file) {
+      return app::LearnInput{file, job};
+    });
     return json_text(answers::document_json(
         TPT_TRY(app::learn_from_files(TPT_TRY(spec::require_library()), inputs, output,
                                       threads > 0 ? threads : available_threads()))));

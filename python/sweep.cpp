@@ -70,10 +70,7 @@ py::list as_list(const std::vector<SweepRow>& rows) {
 py::list sweep(std::string file, std::string beginning,
                const std::vector<std::pair<FlagTexts, FlagTexts>>& flags, int threads,
                const py::object& progress) {
-  std::vector<SweepItem> items;
-  items.reserve(flags.size());
-  for (const auto& [job, simulation] : flags)
-    items.push_back({job, simulation});
+  auto items = mapped(flags, [](const auto& of) { return SweepItem{of.first, of.second}; });
   const JobRequest base{std::move(file), std::move(beginning), {}};
   const int used = threads > 0 ? threads : available_threads();
   return as_list(wait_for<std::vector<SweepRow>>(

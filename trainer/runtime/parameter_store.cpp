@@ -37,11 +37,7 @@ using spec::GroupKind;
 using spec::Sharding;
 
 std::vector<std::vector<Unit>*> units_of(const std::vector<Chunk*>& chunks) {
-  std::vector<std::vector<Unit>*> units;
-  units.reserve(chunks.size());
-  for (Chunk* chunk : chunks)
-    units.push_back(&chunk->units());
-  return units;
+  return mapped(chunks, [](Chunk* chunk) { return &chunk->units(); });
 }
 
 /// What the gatherer has to know of a chunk. Units are: embedding, layers, head.

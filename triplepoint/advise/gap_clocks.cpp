@@ -51,10 +51,9 @@ Seconds all_waits_for(const Bottleneck& late, const run::Run& run) {
     if (start->is_first)
       match.collectives.erase(match.collectives.begin() +
                               static_cast<std::ptrdiff_t>(start->collective));
-  double waits = 0;
-  for (const metrics::ExposedWaits& rank : metrics::exposed_waits(run.timeline, match))
-    waits += as_real(rank.late_peers);
-  return waits * unit::ns;
+  return sum_of(metrics::exposed_waits(run.timeline, match),
+                [](const metrics::ExposedWaits& rank) { return as_real(rank.late_peers); }) *
+         unit::ns;
 }
 
 /// What it costs a step: as it says, or what each other rank waited for it.

@@ -150,9 +150,7 @@ void name_marked_region(const run::Run& run, const metrics::StepPattern& pattern
 }
 
 Seconds usual_core_wait(const std::map<int32_t, Seconds>& waits) {
-  std::vector<double> all;
-  for (const auto& [rank, wait] : waits)
-    all.push_back(wait / unit::s);
+  std::vector<double> all = mapped(waits, [](const auto& of) { return of.second / unit::s; });
   return all.empty() ? Seconds() : lower_median(std::move(all)) * unit::s;
 }
 

@@ -356,11 +356,7 @@ std::vector<ThermalSample> mean_samples(const std::vector<ThermalSample>& sample
   std::map<DeviceKey, std::vector<const ThermalSample*>> devices;
   for (const ThermalSample& sample : samples)
     devices[key_of(sample)].push_back(&sample);
-  std::vector<ThermalSample> means;
-  means.reserve(devices.size());
-  for (const auto& [key, seen] : devices)
-    means.push_back(mean_sample(seen));
-  return means;
+  return mapped(devices, [](const auto& device) { return mean_sample(device.second); });
 }
 
 ThermalGroups find_thermal_groups(const std::vector<ThermalSample>& samples,

@@ -96,10 +96,7 @@ std::vector<run::Series> counted_throttling(const run::Run& run) {
     const run::Series*& longest = stamps[series.device];
     if (longest == nullptr || series.times.size() > longest->times.size()) longest = &series;
   }
-  std::vector<run::Series> all;
-  for (const auto& [device, series] : stamps)
-    all.push_back(counted_throttling(run, *series));
-  return all;
+  return mapped(stamps, [&](const auto& one) { return counted_throttling(run, *one.second); });
 }
 
 /// Throttling by counters, and of GPUs without by polled bits.

@@ -28,9 +28,7 @@ std::optional<Seconds> usual_step_time(const run::Run& run) {
   for (const run::StepRecord& step : run.steps)
     if (step.end > step.begin) times.push_back(step.end - step.begin);
   if (times.empty()) return std::nullopt;
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+  return upper_median(std::move(times));
 }
 
 std::string jobless(const std::string& file) {
@@ -147,10 +145,9 @@ std::string percent(double log_factor) {
 
 /// Median error of predicted step times.
 double median_error(const std::vector<learn::RunCheck>& runs, double learn::RunCheck::*predicted) {
-  std::vector<double> errors;
-  for (const learn::RunCheck& run : runs)
-    errors.push_back(std::abs(run.*predicted / run.measured - 1));
-  return median(errors);
+  return median(mapped(runs, [&](const learn::RunCheck& run) {
+    return std::abs(run.*predicted / run.measured - 1);
+  }));
 }
 
 /// Did a measurement say anything of it?

@@ -194,11 +194,7 @@ Json as_json(const FolderRow& row) {
 std::string remark_of(const FolderRow& row) {
   if (!row.imported) return row.problem;
   if (row.identical_to) return "same bytes as " + *row.identical_to;
-  std::string remark;
-  for (const spec::Diagnosis& diagnosis : row.imported->diagnoses) {
-    remark += fmt::format("{}{}", remark.empty() ? "" : "; ", diagnosis.what);
-  }
-  return remark;
+  return joined(mapped(row.imported->diagnoses, &spec::Diagnosis::what), "; ");
 }
 
 Style style_of(const std::string& state) {

@@ -144,10 +144,7 @@ spec::StudyPlan as_measured(spec::StudyPlan plan) {
 }
 
 std::string as_text(const std::vector<spec::Diagnosis>& diagnoses) {
-  std::string text;
-  for (const spec::Diagnosis& diagnosis : diagnoses)
-    text += (text.empty() ? "" : "; ") + diagnosis.what;
-  return text;
+  return joined(mapped(diagnoses, &spec::Diagnosis::what), "; ");
 }
 
 }  // namespace

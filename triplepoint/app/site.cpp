@@ -233,11 +233,7 @@ std::vector<report::IndexEntry> Site::entries() {
     found.emplace_back(run.changed, entry_of_run(address, run));
   std::erase_if(peeked_, [&](const auto& peeked) { return !runs_.contains(peeked.first); });
   std::ranges::stable_sort(found, [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<report::IndexEntry> entries;
-  entries.reserve(found.size());
-  for (auto& [changed, entry] : found)
-    entries.push_back(std::move(entry));
-  return entries;
+  return mapped(found, [](auto& one) { return std::move(one.second); });
 }
 
 HttpResponse Site::index(const HttpRequest&) {

@@ -418,12 +418,11 @@ std::vector<std::string> warnings_of(const report::Study& study) {
     for (const spec::Diagnosis& diagnosis : row.diagnoses)
       if (diagnosis.severity == spec::Diagnosis::Severity::warning)
         jobs_of[diagnosis.what].push_back(row.name);
-  std::vector<std::string> warnings;
-  for (const auto& [what, jobs] : jobs_of)
-    warnings.push_back(fmt::format(
-        "{}{}: {}", jobs.front(),
-        jobs.size() > 1 ? fmt::format(" and {} more", jobs.size() - 1) : std::string(), what));
-  return warnings;
+  return mapped(jobs_of, [](const auto& warning) {
+    const auto& [what, jobs] = warning;
+    const std::string more = jobs.size() > 1 ? fmt::format(" and {} more", jobs.size() - 1) : "";
+    return fmt::format("{}{}: {}", jobs.front(), more, what);
+  });
 }
 
 }  // namespace triplepoint::app

@@ -31,14 +31,9 @@ bool is_program(const Path& path) {
 std::optional<Path> program_in_path(const std::string& name) {
   const char* folders = std::getenv("PATH");
   if (folders == nullptr) return std::nullopt;
-  std::string_view rest = folders;
-  while (true) {
-    const size_t end = rest.find(':');
-    const Path candidate = Path(std::string(rest.substr(0, end))) / name;
-    if (is_program(candidate)) return candidate;
-    if (end == std::string_view::npos) return std::nullopt;
-    rest.remove_prefix(end + 1);
-  }
+  for (const std::string& folder : split(folders, ':'))
+    if (const Path candidate = Path(folder) / name; is_program(candidate)) return candidate;
+  return std::nullopt;
 }
 
 /// Containers often forbid reading another process' memory, with which Open MPI copies large

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/flags/arguments.h"
 
-#include <algorithm>
-
 #include "triplepoint/base/files.h"
 #include "triplepoint/base/lists.h"
 #include "triplepoint/base/text.h"

@@ -2,7 +2,6 @@
 #include "triplepoint/formats/config_tree.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "triplepoint/base/json.h"

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "triplepoint/base/files.h"
@@ -236,12 +237,10 @@ std::vector<Missing> missing_in(std::string_view log) {
 }
 
 std::string told(const std::vector<Missing>& missing) {
-  std::vector<std::string> all;
+  std::set<std::string> all;
   for (const Missing& each : missing)
-    all.push_back(each.line > 0 ? fmt::format("{} (line {})", each.name, each.line) : each.name);
-  std::ranges::sort(all);
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return joined(all, ", ");
+    all.insert(each.line > 0 ? fmt::format("{} (line {})", each.name, each.line) : each.name);
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 /// What a script is run in: its file, the folder that it can change, and where it starts.

@@ -8,8 +8,7 @@
 namespace triplepoint::formats {
 
 std::optional<std::string> ShellCommand::variable(const std::string& name) const {
-  const auto found = variables.find(name);
-  return found == variables.end() ? std::nullopt : std::optional(found->second);
+  return value_at(variables, name);
 }
 
 bool ShellCommand::is_training() const {

@@ -37,11 +37,6 @@ std::string machine_of(const std::vector<run::Device>& devices) {
 
 constexpr std::string_view throttle_prefix = "throttle.", ledger_prefix = "energy_ledger_j.";
 
-std::optional<double> ledger_at(const metrics::Metrics& metrics, std::string_view purpose) {
-  const auto found = metrics.energy_ledger_j.find(std::string(purpose));
-  return found == metrics.energy_ledger_j.end() ? std::nullopt : std::optional(found->second);
-}
-
 }  // namespace
 
 StudyRow result_row(const spec::StudyJob& job, const run::Run& run, metrics::Metrics metrics) {
@@ -80,7 +75,8 @@ std::optional<double> number_at(const StudyRow& row, std::string_view key) {
   if (key.starts_with(throttle_prefix))
     return row.metrics ? metrics::throttled_share(metrics, key.substr(throttle_prefix.size()))
                        : std::nullopt;
-  if (key.starts_with(ledger_prefix)) return ledger_at(metrics, key.substr(ledger_prefix.size()));
+  if (key.starts_with(ledger_prefix))
+    return value_at(metrics.energy_ledger_j, std::string(key.substr(ledger_prefix.size())));
   return answers::number_of(key, {.metrics = metrics,
                                   .job = row.has_job ? &row.job : nullptr,
                                   .memory = row.memory,

@@ -2,7 +2,6 @@
 #include "triplepoint/run/export.h"
 
 #include <array>
-#include <iterator>
 #include <map>
 #include <utility>
 

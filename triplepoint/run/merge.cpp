@@ -40,9 +40,9 @@ struct WallClock {
   int64_t unix_ns = 0, wander_ns = 0;
 };
 std::optional<WallClock> wall_clock_of(const Run& run) {
-  std::vector<int64_t> zeros;
-  for (const ClockAnchor& anchor : run.manifest.anchors)
-    zeros.push_back(anchor.unix_ns - anchor.instant.nanoseconds());
+  std::vector<int64_t> zeros = mapped(run.manifest.anchors, [](const ClockAnchor& anchor) {
+    return anchor.unix_ns - anchor.instant.nanoseconds();
+  });
   if (zeros.empty() && run.manifest.epoch_unix_ns) zeros.push_back(*run.manifest.epoch_unix_ns);
   if (zeros.empty()) return std::nullopt;
   const auto [least, most] = std::minmax_element(zeros.begin(), zeros.end());
@@ -276,10 +276,7 @@ int32_t num_nodes(const Run& run) {
 }
 
 int32_t num_devices(const Run& run) {
-  int32_t devices = 0;
-  for (const Device& device : run.devices)
-    devices = std::max(devices, device.index + 1);
-  return devices;
+  return most_of(run.devices, [](const Device& device) { return device.index + 1; });
 }
 
 void add_manifest(Run& all, const Run& run, const Numbers& numbers) {

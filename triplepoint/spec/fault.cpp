@@ -34,7 +34,7 @@ Result<Number> whole_number(std::string_view key, std::string_view text) {
   if (!value || !std::isfinite(as_real(*value)))
     return error("\"{}\" is no number for {} (a fault is written as in {}); write one", whole, key,
                  example);
-  return value;
+  return *value;
 }
 
 /// Kelvins, with their unit or without.

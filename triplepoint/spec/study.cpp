@@ -137,10 +137,7 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
 }
 
 std::string default_name(const std::vector<Axis>& axes) {
-  std::string name;
-  for (const Axis& axis : axes)
-    name += fmt::format("{}{{{}}}", name.empty() ? "" : "_", axis.name);
-  return name;
+  return joined(mapped(axes, [](const Axis& axis) { return "{" + axis.name + "}"; }), "_");
 }
 
 Result<StudyPlan> load_study_at(const Library& library, std::string_view name, int depth);

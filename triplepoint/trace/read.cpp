@@ -10,7 +10,6 @@
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/chakra/chakra.h"
-#include "triplepoint/trace/flight_recorder/flight_recorder.h"
 #include "triplepoint/trace/kineto/kineto.h"
 #include "triplepoint/trace/logs/training_log.h"
 #include "triplepoint/trace/nccl_tests/nccl_tests.h"

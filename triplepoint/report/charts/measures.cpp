@@ -28,12 +28,10 @@ std::vector<NamedPart> memory_parts(const run::MemoryUse& memory) {
 }
 
 std::vector<BarPart> bar_parts_of(const std::vector<NamedPart>& parts, const std::string& unit) {
-  std::vector<BarPart> pieces;
-  pieces.reserve(parts.size());
-  for (const NamedPart& part : parts)
-    pieces.push_back({part.value, part.style,
-                      fmt::format("{}: {} {}", part.name, significant(part.value), unit)});
-  return pieces;
+  return mapped(parts, [&](const NamedPart& part) {
+    return BarPart{part.value, part.style,
+                   fmt::format("{}: {} {}", part.name, significant(part.value), unit)};
+  });
 }
 
 std::vector<LegendEntry> legend_of(const std::vector<NamedPart>& parts) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/spec/load.h"
@@ -147,12 +148,10 @@ std::string speed_sentence(const Comparison& c, std::size_t side) {
 Value error_of_mean(const Side& side) {
   const auto count = as_real(side.step_s.size());
   if (count < 5) return std::nullopt;
-  double sum = 0, squares = 0;
-  for (const double step : side.step_s)
-    sum += step;
-  for (const double step : side.step_s)
-    squares += (step - sum / count) * (step - sum / count);
-  return 2 * std::sqrt(squares / (count - 1) / count) / (sum / count);
+  const double middle = mean(side.step_s);
+  const double squares =
+      sum_of(side.step_s, [&](double step) { return (step - middle) * (step - middle); });
+  return 2 * std::sqrt(squares / (count - 1) / count) / middle;
 }
 
 std::string noise_sentence(const Comparison& c, std::size_t side) {

@@ -32,10 +32,7 @@ struct TimesByRank {
   std::vector<RankTimes> ranks;
 
   double sum(std::size_t quantity) const {
-    double ns = 0;
-    for (const RankTimes& rank : ranks)
-      ns += rank.ns[quantity];
-    return ns;
+    return sum_of(ranks, [&](const RankTimes& rank) { return rank.ns[quantity]; });
   }
   double whole() const { return sum_of(ranks, &RankTimes::whole); }
   TimeUnit unit() const {

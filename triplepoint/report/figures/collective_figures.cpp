@@ -118,10 +118,7 @@ std::string collectives_title(const std::vector<CollectiveRow>& rows, const Wait
 
 /// Of the mean kernels, so that a table has one unit.
 TimeUnit unit_of(const std::vector<CollectiveRow>& rows) {
-  int64_t longest = 0;
-  for (const CollectiveRow& row : rows)
-    longest = std::max(longest, row.longest);
-  return time_unit(longest);
+  return time_unit(most_of(rows, &CollectiveRow::longest));
 }
 
 std::string collectives_legend(const std::vector<CollectiveRow>& rows) {

@@ -375,10 +375,9 @@ std::string name_of_cluster(const spec::Job& job) {
 }
 
 std::string faults_of(const spec::Job& job) {
-  std::vector<std::string> faults;
-  for (const spec::Fault& fault : job.environment.faults)
-    faults.push_back("fault " + spec::to_text(fault));
-  return faults.empty() ? "no fault" : fmt::format("{}", fmt::join(faults, " "));
+  const std::vector<std::string> faults = mapped(
+      job.environment.faults, [](const spec::Fault& f) { return "fault " + spec::to_text(f); });
+  return faults.empty() ? "no fault" : joined(faults);
 }
 
 using Property = std::string (*)(const spec::Job&);

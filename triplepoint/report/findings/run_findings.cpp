@@ -198,17 +198,14 @@ void add_energy(Findings& findings, const run::Run& run, const Metrics& m) {
   if (m.energy_ledger_j.empty()) return;
   const double sum = sum_of(m.energy_ledger_j, [](const auto& use) { return use.second; });
   if (sum <= 0) return;
-  std::vector<std::pair<double, std::string>> uses;
-  uses.reserve(m.energy_ledger_j.size());
-  for (const auto& [use, joules] : m.energy_ledger_j)
-    uses.emplace_back(joules / sum, use);
+  auto uses = mapped(m.energy_ledger_j,
+                     [&](const auto& use) { return std::pair(use.second / sum, use.first); });
   std::ranges::stable_sort(uses, [](const auto& a, const auto& b) { return a.first > b.first; });
   uses.resize(std::min<std::size_t>(3, uses.size()));
-  std::vector<std::string> words;
-  words.reserve(uses.size());
-  for (const auto& [share, use] : uses)
-    words.push_back(use == "idle" ? fmt::format("{} is base power", percent(share))
-                                  : fmt::format("{} goes into {}", percent(share), use));
+  const std::vector<std::string> words = mapped(uses, [](const auto& one) {
+    const auto& [share, use] = one;
+    return percent(share) + (use == "idle" ? " is base power" : " goes into " + use);
+  });
   std::string text =
       fmt::format("Of the GPU energy of {}, {}", step_of(run), fmt::join(words, ", "));
   if (m.joules_per_token)

@@ -328,10 +328,7 @@ class Writer {
       }
   }
   static std::vector<const Span*> by_begin(const run::PatternPiece& piece) {
-    std::vector<const Span*> spans;
-    spans.reserve(piece.spans.size());
-    for (const Span& span : piece.spans)
-      spans.push_back(&span);
+    std::vector<const Span*> spans = mapped(piece.spans, [](const Span& span) { return &span; });
     std::ranges::stable_sort(spans,
                              [](const Span* a, const Span* b) { return a->begin < b->begin; });
     return spans;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
@@ -19,11 +18,9 @@ std::string models_text(const std::vector<DeviceFacts>& devices) {
   std::map<std::string, int> count;
   for (const DeviceFacts& facts : devices)
     ++count[facts.device.name];
-  std::vector<std::string> words;
-  words.reserve(count.size());
-  for (const auto& [name, number] : count)
-    words.push_back(fmt::format("{} x {}", number, name));
-  return fmt::format("{}", fmt::join(words, ", "));
+  return joined(
+      mapped(count, [](const auto& of) { return fmt::format("{} x {}", of.second, of.first); }),
+      ", ");
 }
 
 /// Bytes per second of all links of a GPU in one direction; nothing if a link does not say.

@@ -96,8 +96,8 @@ constexpr std::array shares = {std::string_view("utilization"),
 /// Letters, digits and _ only.
 std::string clean(std::string_view text) {
   std::string name(text);
-  for (char& c : name)
-    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))) c = '_';
+  std::ranges::replace_if(
+      name, [](char c) { return !is_letter(c) && !is_digit(c); }, '_');
   return name;
 }
 
@@ -187,12 +187,7 @@ run::ReadingKind usual_kind(std::string_view signal) {
 }
 
 bool is_label(std::string_view name) {
-  const auto letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  const auto any = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
-  return !name.empty() && letter(name.front()) && !name.starts_with("__") &&
-         std::ranges::all_of(name, any);
+  return !name.empty() && !is_digit(name.front()) && !name.starts_with("__") && clean(name) == name;
 }
 
 Result<std::pair<std::string, std::string>> parse_label(std::string_view text) {
@@ -300,28 +295,23 @@ JobLabels job_of_environment(const Variable& variable) {
 
 Result<JobLabels> parse_job(std::string_view text) {
   JobLabels labels;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    auto label = TPT_TRY(parse_label(trimmed(text.substr(0, comma))));
-    for (const auto& [name, value] : labels)
-      if (name == label.first)
-        return error("the label {} is given twice (a series has each once); leave one out", name);
+  for (const std::string& part : split(text, ',')) {
+    auto label = TPT_TRY(parse_label(trimmed(part)));
+    if (holds(labels, label.first, &std::pair<std::string, std::string>::first))
+      return error("the label {} is given twice (a series has each once); leave one out",
+                   label.first);
     labels.push_back(std::move(label));
-    if (comma == std::string_view::npos) return labels;
-    text.remove_prefix(comma + 1);
   }
+  return labels;
 }
 
 Result<std::vector<JobLabels>> read_job_file(const Path& path) {
   if (!path_exists(path)) return std::vector<JobLabels>();
   const std::string text = TPT_TRY(read_file(path));
   std::vector<JobLabels> jobs;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = trimmed(std::string_view(text).substr(begin, end - begin));
-    if (!line.empty() && line.front() != '#') jobs.push_back(TPT_TRY(parse_job(line)));
-    begin = end + 1;
-  }
+  for (std::string_view line : lines_of(text))
+    if (line = trimmed(line); !line.empty() && line.front() != '#')
+      jobs.push_back(TPT_TRY(parse_job(line)));
   return jobs;
 }
 

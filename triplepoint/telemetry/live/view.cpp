@@ -116,10 +116,7 @@ std::string short_reason(const std::string& reason) {
 }  // namespace
 
 double GpuView::throttle_share() const {
-  double largest = 0;
-  for (const auto& [reason, share] : throttle)
-    largest = std::max(largest, share);
-  return largest;
+  return most_of(throttle, [](const auto& of) { return of.second; });
 }
 
 std::string GpuView::cause() const {

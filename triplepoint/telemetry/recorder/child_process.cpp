@@ -167,8 +167,7 @@ std::vector<RankProcess> ranks_below(int64_t pid, const LaunchEnvironment& own, 
     const auto variables = environment_of(process, proc);
     LaunchEnvironment launch =
         read_launch_environment([&](const char* name) -> std::optional<std::string> {
-          const auto value = variables.find(std::string_view(name));
-          return value == variables.end() ? std::nullopt : std::optional(value->second);
+          return value_at(variables, std::string_view(name));
         });
     if (!launch.rank) continue;
     if (launch.launcher == own.launcher && launch.rank == own.rank) continue;

@@ -102,7 +102,6 @@ void keep_smaller(std::optional<Extreme>& least, double value, const run::Device
   if (!least || value < least->value) least = {value, device.local, device.rank};
 }
 
-/// How often each mean was added to.
 /// Throttling that only residency counters saw.
 struct UnsampledThrottling {
   int64_t devices = 0;
@@ -110,6 +109,7 @@ struct UnsampledThrottling {
   Seconds longest;
 };
 
+/// How often each mean was added to.
 struct Counts {
   int64_t power = 0, die = 0, memory = 0, clock = 0, throttle = 0;
   std::map<std::string, UnsampledThrottling> unseen;  // by reason

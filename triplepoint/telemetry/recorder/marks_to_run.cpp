@@ -33,10 +33,7 @@ std::optional<spec::GroupKind> group_named(std::string_view name) {
       Short{"etp", spec::GroupKind::expert_tensor}};
   for (const Short& each : shorts)
     if (each.word == name) return each.group;
-  const auto& names = spec::enum_names<spec::GroupKind>;
-  for (size_t i = 0; i < names.size(); ++i)
-    if (names[i] == name) return static_cast<spec::GroupKind>(i);
-  return std::nullopt;
+  return spec::enum_from_name<spec::GroupKind>(name);
 }
 
 /// "all_reduce", and "tp_all_reduce" or "gradient_reduce_scatter" as the workload calls them.

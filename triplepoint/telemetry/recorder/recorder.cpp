@@ -67,10 +67,8 @@ std::string boot_id() {
 }
 
 std::string gaps_text(const std::vector<Gap>& gaps) {
-  std::string text;
-  for (const Gap& gap : gaps)
-    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", gap.what, gap.why);
-  return text;
+  return joined(
+      mapped(gaps, [](const Gap& gap) { return fmt::format("{} ({})", gap.what, gap.why); }), "; ");
 }
 
 run::Run run_head(const RecordingPlan& plan, const Sampler& sampler, const ClockPair& epoch) {

@@ -77,11 +77,10 @@ void Collector::leave_out(std::string_view line, std::string_view why) {
 std::string Collector::why_left_out() const {
   std::vector<std::pair<std::string, Loss>> all(losses_.begin(), losses_.end());
   std::ranges::stable_sort(all, std::greater<>(), [](const auto& l) { return l.second.lines; });
-  std::string text;
-  for (const auto& [why, loss] : all)
-    text +=
-        fmt::format("{}{} {} (\"{}\")", text.empty() ? "" : "; ", loss.lines, why, loss.example);
-  return text;
+  const auto text_of = [](const auto& one) {
+    return fmt::format("{} {} (\"{}\")", one.second.lines, one.first, one.second.example);
+  };
+  return joined(mapped(all, text_of), "; ");
 }
 
 std::optional<int64_t> Collector::time_of(std::span<const Column> columns, Cells cells) {
@@ -586,9 +585,8 @@ void Collector::add_notes(run::Run& run, const std::vector<Owner*>& order) {
   for (Owner* const gpu : order)
     for (auto& [signal, track] : gpu->tracks) {
       // A record without the key says as little as one without a value.
-      int64_t most = 0;
-      for (const auto& [other, beside] : gpu->tracks)
-        most = std::max(most, beside.seen);
+      const int64_t most =
+          most_of(gpu->tracks, [](const auto& beside) { return beside.second.seen; });
       if (2 * track.seen > most) track.absent += most - track.seen;
       if (track.example.empty()) track.example = "no such key";
       is_known[signal] |= !track.ns.empty() || track.implausible > 0;

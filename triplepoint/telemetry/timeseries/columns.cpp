@@ -72,11 +72,10 @@ bool lists(std::string_view words, std::string_view word) {
 const Unit* unit_of(std::string_view word) {
   word = trimmed(word);
   const auto spelled = [](std::string_view as) {
-    return std::ranges::find_if(units, [&](const Unit& unit) { return lists(unit.words, as); });
+    return find_where(units, [&](const Unit& unit) { return lists(unit.words, as); });
   };
-  const auto* found = spelled(word);
-  if (found == units.end()) found = spelled(lower_case(word));
-  return found == units.end() ? nullptr : found;
+  const Unit* const found = spelled(word);
+  return found != nullptr ? found : spelled(lower_case(word));
 }
 
 char measure_of(std::string_view signal) {

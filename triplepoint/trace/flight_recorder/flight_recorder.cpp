@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/trace/flight_recorder/flight_recorder.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
-#include "triplepoint/base/number_text.h"
 #include <tuple>
 
+#include "triplepoint/base/number_text.h"
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/run/issued.h"
 
 #include "triplepoint/trace/builder.h"
-#include "triplepoint/trace/readers.h"
 #include "triplepoint/trace/json_walk.h"
 #include "triplepoint/trace/kernel_kind.h"
+#include "triplepoint/trace/readers.h"
 
 namespace triplepoint::trace {
 

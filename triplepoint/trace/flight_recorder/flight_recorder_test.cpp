@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/run/issued.h"
-#include "triplepoint/trace/readers.h"
 
 #include "triplepoint/trace/json_walk.h"
+#include "triplepoint/trace/readers.h"
 
 namespace triplepoint::trace {
 

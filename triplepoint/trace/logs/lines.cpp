@@ -22,7 +22,7 @@ chrono::sys_time<chrono::nanoseconds> sys(Instant time) {
 }
 
 bool is_word(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  return is_digit(c) || is_letter(c) || c == '_';
 }
 
 }  // namespace

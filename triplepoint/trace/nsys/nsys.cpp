@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/trace/nsys/nsys.h"
-
 #include <algorithm>
 #include <array>
 #include <map>

@@ -77,8 +77,7 @@ class RocpdReader {
     return {};
   }
   int32_t rank_of(int64_t process) const {
-    const auto found = rank_of_.find(process);
-    return only_rank_ ? *only_rank_ : found == rank_of_.end() ? -1 : found->second;
+    return only_rank_ ? *only_rank_ : value_at(rank_of_, process).value_or(-1);
   }
 
   /// Columns 0 to 2: begin, end, process. What has no such interval is counted; of a device it is

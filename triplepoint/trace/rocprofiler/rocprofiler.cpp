@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/trace/rocprofiler/rocprofiler.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,9 +8,9 @@
 
 #include "triplepoint/trace/builder.h"
 #include "triplepoint/trace/json_walk.h"
-#include "triplepoint/trace/readers.h"
 #include "triplepoint/trace/kernel_kind.h"
 #include "triplepoint/trace/plausible.h"
+#include "triplepoint/trace/readers.h"
 
 namespace triplepoint::trace {
 namespace {
