@@ -24,12 +24,12 @@ class Job:
         cluster: see triplepoint show clusters
         nodes (or num_nodes): machines (default: 1, or all of your own cluster file)
         stack: software that runs the job, see triplepoint show stacks
-        with_: with what triplepoint calibrate learned from your own runs
+        with_: predict with what triplepoint calibrate learned from your own runs
 
     Options:
-        ignore: keys of the file that do not matter, though they are not known
+        ignore: unknown keys of the file to leave out
         run_script: run a launch script in a sandbox (bubblewrap) and read what it launches
-        env: variable that a launch script finds; may be repeated
+        env: environment variable for a launch script; may be repeated
 
     Sizes of the model (on top of --model or JOB; alone: a Llama):
         num_layers: layers
@@ -70,10 +70,10 @@ class Job:
         sharding: ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP x CP > 1)
         recompute (or recompute_granularity): activation recomputation in the backward pass (default
             none)
-        recompute_layers (or recompute_num_layers): of each stage (default: all)
+        recompute_layers (or recompute_num_layers): layers of each stage to recompute (default: all)
         recompute_modules: modules that selective recompute recomputes: core_attn, mla_up_proj,
             layernorm, moe_act, mlp, moe, shared_experts, alternate_gemms (default core_attn)
-        activation_offload: of the activations that waits in the host's memory until the backward pass
+        activation_offload: share of the activations that is kept in host memory until the backward pass
             (default 0)
 
     Schedule and overlap:
@@ -85,7 +85,8 @@ class Job:
         cooling: cooling system (default: the cluster's)
         power_limit: power limit of each device, as in "600 W" (default: TDP); a plain number is in W
         fabric: fabric between nodes, with the cluster's NICs
-        oversubscription: above the leaf switches, or between dragonfly groups; 2 means 2:1
+        oversubscription: oversubscription above the leaf switches, or between dragonfly groups; 2 means
+            2:1
         seed: seed of the spread between boards and nodes (default 1)
     """
     def __init__(self, file: _File | None = None, /, *, task: Literal['pretrain', 'lora', 'prefill', 'decode'] | None = None, model: str | None = None, cluster: str | None = None, nodes: int | None = None, stack: str | None = None, with_: str | None = None, ignore: str | None = None, run_script: bool | None = None, env: str | None = None, num_layers: int | None = None, hidden_size: int | None = None, ffn_hidden_size: int | None = None, num_attention_heads: int | None = None, num_query_groups: int | None = None, kv_channels: int | None = None, vocab_size: int | None = None, tp: int | None = None, pp: int | None = None, ep: int | None = None, expert_tensor_parallel_size: int | None = None, cp: int | None = None, vpp: int | None = None, sequence_parallel: bool | None = None, layers_per_stage: str | Sequence[int | str] | None = None, rank_order: Literal['tp-cp-ep-dp-pp', 'tp-pp-dp'] | None = None, placement: str | Sequence[int | str] | None = None, mbs: int | None = None, gbs: int | None = None, seq: int | None = None, records: str | None = None, record_layout: Literal['padded', 'longest', 'packed'] | None = None, precision: Literal['bf16', 'fp16', 'fp8', 'fp32', 'mxfp8', 'nvfp4'] | None = None, fp8_attention: bool | None = None, optimizer: str | None = None, lora_rank: int | None = None, sharding: Literal['none', 'optimizer', 'gradients', 'parameters'] | None = None, recompute: Literal['none', 'selective', 'full'] | None = None, recompute_layers: int | None = None, recompute_modules: str | Sequence[int | str] | None = None, activation_offload: float | str | None = None, schedule: Literal['gpipe', '1f1b', 'interleaved', 'zero-bubble'] | None = None, overlap: str | Sequence[int | str] | None = None, ambient: float | str | None = None, cooling: Literal['air', 'liquid'] | None = None, power_limit: float | str | None = None, fabric: Literal['fat_tree', 'rail_optimized', 'dragonfly'] | None = None, oversubscription: float | str | None = None, seed: int | None = None) -> None: ...
@@ -227,7 +228,7 @@ def simulate(job: Job | _File, /, *, duration: float | str | None = None, steps:
         steps: simulate N training steps from a cold start
         power_profile: power swings, ramps and peaks of nodes, racks and the site over a step, and the
             cost of smoothing them
-        nodes_per_rack: of the power profile (default 4)
+        nodes_per_rack: nodes in a rack of the power profile (default 4)
 
     Faults:
         fault: inject a fault, as in gpu=3,power=0.25@120s..300s; repeatable. power, fan, link:
@@ -243,7 +244,7 @@ def simulate(job: Job | _File, /, *, duration: float | str | None = None, steps:
             s
         checkpoint_time: time to write a checkpoint; the job is paused; a plain number is in s
         checkpoint_interval: time between checkpoints (default: the optimum); a plain number is in s
-        restart_time: from a failure to the next step; a plain number is in s
+        restart_time: time from a failure to the next step; a plain number is in s
         slow_gpus: GPUs that get slow, each after this time, and a test that finds them, as in
             every=20000h,factor=1.3,screen=2min (docs/why.md)
 
@@ -294,12 +295,12 @@ def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | N
         cluster: see triplepoint show clusters
         nodes (or num_nodes): machines (default: 1, or all of your own cluster file)
         stack: software that runs the job, see triplepoint show stacks
-        with_: with what triplepoint calibrate learned from your own runs
+        with_: predict with what triplepoint calibrate learned from your own runs
 
     Options:
-        ignore: keys of the file that do not matter, though they are not known
+        ignore: unknown keys of the file to leave out
         run_script: run a launch script in a sandbox (bubblewrap) and read what it launches
-        env: variable that a launch script finds; may be repeated
+        env: environment variable for a launch script; may be repeated
 
     Sizes of the model (on top of --model or JOB; alone: a Llama):
         num_layers: layers
@@ -340,10 +341,10 @@ def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | N
         sharding: ZeRO 0 to 3; parameters is FSDP (default: optimizer when DP x CP > 1)
         recompute (or recompute_granularity): activation recomputation in the backward pass (default
             none)
-        recompute_layers (or recompute_num_layers): of each stage (default: all)
+        recompute_layers (or recompute_num_layers): layers of each stage to recompute (default: all)
         recompute_modules: modules that selective recompute recomputes: core_attn, mla_up_proj,
             layernorm, moe_act, mlp, moe, shared_experts, alternate_gemms (default core_attn)
-        activation_offload: of the activations that waits in the host's memory until the backward pass
+        activation_offload: share of the activations that is kept in host memory until the backward pass
             (default 0)
 
     Schedule and overlap:
@@ -355,7 +356,8 @@ def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | N
         cooling: cooling system (default: the cluster's)
         power_limit: power limit of each device, as in "600 W" (default: TDP); a plain number is in W
         fabric: fabric between nodes, with the cluster's NICs
-        oversubscription: above the leaf switches, or between dragonfly groups; 2 means 2:1
+        oversubscription: oversubscription above the leaf switches, or between dragonfly groups; 2 means
+            2:1
         seed: seed of the spread between boards and nodes (default 1)
 
     Duration and output:
@@ -364,7 +366,7 @@ def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | N
         steps: simulate N training steps from a cold start
         power_profile: power swings, ramps and peaks of nodes, racks and the site over a step, and the
             cost of smoothing them
-        nodes_per_rack: of the power profile (default 4)
+        nodes_per_rack: nodes in a rack of the power profile (default 4)
 
     Faults:
         fault: inject a fault, as in gpu=3,power=0.25@120s..300s; repeatable. power, fan, link:
@@ -380,7 +382,7 @@ def sweep(job: Job | _File, /, *, threads: int | None = None, progress: bool | N
             s
         checkpoint_time: time to write a checkpoint; the job is paused; a plain number is in s
         checkpoint_interval: time between checkpoints (default: the optimum); a plain number is in s
-        restart_time: from a failure to the next step; a plain number is in s
+        restart_time: time from a failure to the next step; a plain number is in s
         slow_gpus: GPUs that get slow, each after this time, and a test that finds them, as in
             every=20000h,factor=1.3,screen=2min (docs/why.md)
 
@@ -448,7 +450,7 @@ def plan(job: Job | _File, /, *, progress: bool | None = None, objective: Litera
             s
         checkpoint_time: time to write a checkpoint; the job is paused; a plain number is in s
         checkpoint_interval: time between checkpoints (default: the optimum); a plain number is in s
-        restart_time: from a failure to the next step; a plain number is in s
+        restart_time: time from a failure to the next step; a plain number is in s
         slow_gpus: GPUs that get slow, each after this time, and a test that finds them, as in
             every=20000h,factor=1.3,screen=2min (docs/why.md)
 

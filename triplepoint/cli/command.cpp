@@ -157,9 +157,9 @@ constexpr CommandEntry table[] = {
      "  triplepoint serve results/ --listen 0.0.0.0:8080 --token-file token\n",
      make_serve},
     {"explore", "Look", "Write a page that predicts and plans in a browser, with a job filled in.",
-     "The page holds this program's predictor: change a layout, a limit or the room, and read "
-     "what\nfollows; pin jobs, compare them, find the best plan, and copy the command. It needs no "
-     "network\nand sends nothing. Without a job it opens with the paper's.\n\n"
+     "The page holds this program's predictor: change a layout, a limit or the cooling, and "
+     "read\nthe new forecast; pin jobs, compare them, find the best plan, and copy the command. It "
+     "needs\nno network and sends nothing. Without a job it opens with one of the paper.\n\n"
      "  triplepoint explore --model llama3-70b --cluster hgx-h100 --nodes 8 --tp 8\n"
      "  triplepoint explore job.run -o page.html\n",
      make_explore},
@@ -185,7 +185,7 @@ constexpr CommandEntry table[] = {
      make_trace},
     {"import", "Data", "Read launch files of other frameworks and check them.",
      "Reads NeMo YAML, Hugging Face config.json and Megatron-LM argument lists. A folder "
-     "is\nsearched for such files. Files of other samplers are recordings.\n\n"
+     "is\nsearched for such files. Tables of other samplers are read as recordings.\n\n"
      "  triplepoint import experiments/ --format json\n"
      "  triplepoint import pretrain.yaml -o jobs\n"
      "  triplepoint import zeus/ -o runs\n",
@@ -219,9 +219,9 @@ constexpr CommandEntry table[] = {
      "  triplepoint validate validation/*/jobs.csv --format json\n",
      make_validate},
     {"calibrate", "Data", "Learn from your own runs, for --with; or measure this machine.",
-     "Learns from measured steps in what your machines and software differ from what is\n"
-     "shipped, says which run taught what and what to measure next. --this-machine times\n"
-     "the cores of this machine and describes them as a cluster.\n\n"
+     "Learns from measured steps how your machines and software differ from the shipped\n"
+     "coefficients; reports what each run taught and what to measure next. --this-machine\n"
+     "times the cores of this machine and describes them as a cluster.\n\n"
      "  triplepoint calibrate runs.csv training.run -o mine\n"
      "  triplepoint calibrate --job job.toml train.log -o mine\n"
      "  triplepoint calibrate --this-machine\n",

@@ -205,8 +205,9 @@ Arguments JobFlags::inputs() {
             into(nodes_))
       .flag("--stack", "NAME", "software that runs the job, see triplepoint show stacks",
             into(stack_), {.words = Words::stacks})
-      .flag("--with", "FOLDER", "with what triplepoint calibrate learned from your own runs",
-            into(with_), {.words = Words::folders})
+      .flag("--with", "FOLDER",
+            "predict with what triplepoint calibrate learned from your own runs", into(with_),
+            {.words = Words::folders})
       .add(launch_.arguments());
 }
 
@@ -265,16 +266,16 @@ Arguments JobFlags::memory() {
       .flag("--recompute,--recompute-granularity", "WHAT",
             "activation recomputation in the backward pass (default none)", into_word(recompute_),
             {.choices = words_of<spec::Recompute>()})
-      .flag("--recompute-layers,--recompute-num-layers", "N", "of each stage (default: all)",
-            into(recompute_layers_))
+      .flag("--recompute-layers,--recompute-num-layers", "N",
+            "layers of each stage to recompute (default: all)", into(recompute_layers_))
       .flag("--recompute-modules", "LIST",
             "modules that selective recompute recomputes: core_attn, mla_up_proj, layernorm, "
             "moe_act, mlp, moe, shared_experts, alternate_gemms (default core_attn)",
             into_words(recompute_modules_))
-      .flag(
-          "--activation-offload", "SHARE",
-          "of the activations that waits in the host's memory until the backward pass (default 0)",
-          into_ratio(activation_offload_, 0, 1, "share from 0 to 1; try 0.5 or 50%"));
+      .flag("--activation-offload", "SHARE",
+            "share of the activations that is kept in host memory until the backward pass (default "
+            "0)",
+            into_ratio(activation_offload_, 0, 1, "share from 0 to 1; try 0.5 or 50%"));
 }
 
 Arguments JobFlags::schedule_and_overlap() {
@@ -299,7 +300,7 @@ Arguments JobFlags::environment() {
       .flag("--fabric", "KIND", "fabric between nodes, with the cluster's NICs", into_word(fabric_),
             {.choices = words_of<spec::FabricKind>()})
       .flag("--oversubscription", "RATIO",
-            "above the leaf switches, or between dragonfly groups; 2 means 2:1",
+            "oversubscription above the leaf switches, or between dragonfly groups; 2 means 2:1",
             into_ratio(oversubscription_, 1, HUGE_VAL, "ratio of 1 or more; try 2 or 2:1"))
       .flag("--seed", "N", "seed of the spread between boards and nodes (default 1)", into(seed_));
 }

@@ -10,7 +10,7 @@ namespace triplepoint::flags {
 
 Arguments LaunchFlags::arguments() {
   return Arguments()
-      .flag("--ignore", "KEY,...", "keys of the file that do not matter, though they are not known",
+      .flag("--ignore", "KEY,...", "unknown keys of the file to leave out",
             [this](std::string_view text) -> Result<void> {
               for (std::string& key : TPT_TRY(split_list(text)))
                 ignored_.push_back(std::move(key));
@@ -19,9 +19,9 @@ Arguments LaunchFlags::arguments() {
       .toggle("--run-script",
               "run a launch script in a sandbox (bubblewrap) and read what it launches",
               run_script_)
-      .flag("--env", "NAME=VALUE", "variable that a launch script finds; may be repeated",
+      .flag("--env", "NAME=VALUE", "environment variable for a launch script; may be repeated",
             into(environment_))
-      .word("ARGS", "of a launch script, after --", into(arguments_), {.repeats = true});
+      .word("ARGS", "arguments of a launch script, after --", into(arguments_), {.repeats = true});
 }
 
 Result<void> LaunchFlags::add_to(formats::ImportHints& hints) const {

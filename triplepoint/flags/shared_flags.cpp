@@ -195,7 +195,7 @@ Arguments BillFlags::arguments() {
             time(checkpoint_))
       .flag("--checkpoint-interval", "TIME", "time between checkpoints (default: the optimum)",
             time(interval_, 1 * unit::s))
-      .flag("--restart-time", "TIME", "from a failure to the next step", time(restart_))
+      .flag("--restart-time", "TIME", "time from a failure to the next step", time(restart_))
       .flag("--slow-gpus", "RATES",
             "GPUs that get slow, each after this time, and a test that finds them, as in "
             "every=20000h,factor=1.3,screen=2min (docs/why.md)",

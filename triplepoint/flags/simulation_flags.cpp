@@ -42,7 +42,7 @@ Arguments SimulationFlags::profile() {
               "power swings, ramps and peaks of nodes, racks and the site over a "
               "step, and the cost of smoothing them",
               power_profile_)
-      .flag("--nodes-per-rack", "N", "of the power profile (default 4)",
+      .flag("--nodes-per-rack", "N", "nodes in a rack of the power profile (default 4)",
             into_count(nodes_per_rack_, 1));
 }
 

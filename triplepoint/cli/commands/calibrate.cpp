@@ -76,8 +76,8 @@ class Calibrate : public Command {
                 return {};
               },
               {.words = Words::files, .repeats = true})
-        .flag("--job", "JOB", "what the inputs after it ran that do not say so themselves",
-              into(job_), {.words = Words::files, .repeats = true})
+        .flag("--job", "JOB", "job of the inputs after it that name none", into(job_),
+              {.words = Words::files, .repeats = true})
         .flag("-o,--output", "FOLDER",
               "where what was learned is written, for --with (default mine; of --this-machine, "
               "this-machine)",

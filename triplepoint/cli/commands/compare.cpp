@@ -51,14 +51,14 @@ class Compare : public Command {
             "SOURCE",
             "two or more: .run files and traces, or folders of studies; the first is the baseline",
             into(sources_), {.words = Words::files, .required = true, .repeats = true})
-        .flag("-o,--output", "FILE.html", "write the page, too", into(output_),
+        .flag("-o,--output", "FILE.html", "also write the page", into(output_),
               {.words = Words::files})
         .flag("--names", "A,B", "names of the sources (default: their file names)", into(names_))
         .toggle("--all",
                 "runs: every number, including equal ones, stages and steps; studies: every job",
                 all_)
         .add(threads_.argument())
-        .add(format_.argument("output format (default table); csv: one line per number"));
+        .add(format_.argument("output format (default table; csv has one line per number)"));
   }
 
   Result<int> run(tui::Console& console) override {

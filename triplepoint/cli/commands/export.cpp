@@ -34,7 +34,7 @@ class Export : public Command {
         .toggle("--toml", "as a Triplepoint job file", toml_)
         .flag("--csv", "FOLDER", "a run as tables: series, spans, devices, steps", into(csv_),
               {.words = Words::folders})
-        .flag("-o,--output", "FILE", "instead of standard output", into(output_),
+        .flag("-o,--output", "FILE", "the file to write (default: standard output)", into(output_),
               {.words = Words::files})
         .add(format_.argument());
   }

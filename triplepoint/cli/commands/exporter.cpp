@@ -18,7 +18,7 @@ class ExporterCommand : public Command {
  public:
   Arguments arguments() override {
     return Arguments()
-        .flag("--interval", "TIME", "between two readings of the sensors (default 100ms)",
+        .flag("--interval", "TIME", "time between two readings of the sensors (default 100ms)",
               into_time(options_.plan.interval, 5 * unit::ms, 60 * unit::s))
         .toggle("--dcgm-names", "also export under the names of dcgm-exporter (DCGM_FI_DEV_...)",
                 dcgm_names_)

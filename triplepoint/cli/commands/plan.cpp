@@ -155,7 +155,7 @@ class PlanCommand : public Command {
         .add(format_.argument())
         .add(plan_.bill())
         .group("Which machines: --nodes 8..512 (doubled; 8..64/8 in steps), --cluster A,B")
-        .flag("--within", "TIME", "days that all of --tokens may take, as in 30days",
+        .flag("--within", "TIME", "most time that training on --tokens may take, as in 30days",
               [this](std::string_view text) -> Result<void> {
                 const bool in_days = text.ends_with("days");
                 const std::string time = in_days
@@ -164,7 +164,7 @@ class PlanCommand : public Command {
                 size_limits_.time = TPT_TRY(parse_quantity<Seconds>(time));
                 return {};
               })
-        .flag("--budget", "MONEY", "what all of it may cost, as in 3MUSD",
+        .flag("--budget", "MONEY", "most that it may cost, as in 3MUSD",
               into(size_limits_.money, search::parse_money));
     note_flags_of_search(job);
     return job;

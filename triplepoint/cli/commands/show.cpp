@@ -106,11 +106,11 @@ class Show : public Command {
   Arguments arguments() override {
     return Arguments()
         .word("NAME",
-              "of a model, GPU, cluster, stack, optimizer, records or study; all of a kind: "
+              "name of a model, GPU, cluster, stack, optimizer, records or study; all of a kind: "
               "models, gpus, clusters, stacks, optimizers, records, studies; or a file: one of "
               "these in TOML, a config.json, or a job",
               into(name_), {.words = Words::library, .required = true})
-        .toggle("--names", "of a kind: only the names, one per line", names_)
+        .toggle("--names", "print only the names of a kind, one per line", names_)
         .add(launch_.arguments())
         .add(format_.argument());
   }

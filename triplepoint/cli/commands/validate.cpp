@@ -31,11 +31,11 @@ class Validate : public Command {
     return Arguments()
         .word("ROWS.csv", "tables of measurements (the columns determine the kind)", into(files_),
               {.words = Words::files, .required = true, .repeats = true})
-        .add(format_.argument("output format (default table); csv: one line per prediction"))
+        .add(format_.argument("output format (default table; csv has one line per prediction)"))
         .flag("--leave-out", "SOURCE",
               "use the coefficients fitted without this source of training jobs", into(leave_out_))
         .toggle("--sensitivities",
-                "add to each row of JSON how its time answers to what calibrate can learn",
+                "add to each row of JSON how its time changes with what calibrate can learn",
                 sensitivities_)
         .flag("--with", "FOLDER", "predict training jobs with what triplepoint calibrate learned",
               into(with_), {.words = Words::folders})

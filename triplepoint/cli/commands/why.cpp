@@ -29,17 +29,17 @@ class Why : public Command {
         .word("MEASURED", "a recording or a table of readings, its training's log, its traces",
               into(sources_), {.words = Words::files, .required = true, .repeats = true})
         .flag("--against", "JOB|RUN",
-              "what it should take: a job, which is simulated, or another run (default: the job "
+              "what to compare with: a job, which is simulated, or another run (default: the job "
               "that the recording names)",
               into(against_), {.words = Words::files})
-        .flag("--cluster", "NAME", "GPUs of a --against file that names none", into(cluster_),
+        .flag("--cluster", "NAME", "cluster of a --against file that names none", into(cluster_),
               {.words = Words::clusters})
         .flag("--with", "FOLDER", "predict with what triplepoint calibrate learned", into(with_),
               {.words = Words::folders})
-        .flag("-o,--output", "FILE.html", "write the page, too", into(output_),
+        .flag("-o,--output", "FILE.html", "also write the page", into(output_),
               {.words = Words::files})
         .add(threads_.argument())
-        .add(format_.argument("output format (default table); csv: one line per cause"));
+        .add(format_.argument("output format (default table; csv has one line per cause)"));
   }
 
   Result<int> run(tui::Console& console) override {
