@@ -101,8 +101,7 @@ struct NodePower {
 ///   conversion_loss = (1 / conversion_efficiency - 1) (devices + host + network + fans)
 ///
 /// chassis: that of the job, whose cooling may not be the cluster's. devices: all devices of the
-/// node. fan_share: flow over full flow (also of a pump). cpu_share:
-/// busy share.
+/// node. fan_share: flow over full flow (also of a pump). cpu_share: busy share.
 /// Holds for in-node switches (their heat hardly depends on traffic); the fabric is not in it.
 /// Source: affinity law of fans (power with flow^3 at constant geometry); docs/models/power.md.
 NodePower node_power(const spec::Cluster&, const spec::Chassis&, Watts devices, double fan_share,

@@ -236,8 +236,8 @@ std::vector<FaultPhase> fault_phases_of(const run::Run& run) {
   };
   std::vector<DeviceSpan> devices;
   std::optional<FaultSpan> whole = span_of(run, {Seconds(), last_of(run)}, devices);
-  if (whole && whole->peak_c)  // series have the ends of windows; what dies reach within a step
-                               // stands beside them
+  // Series have the ends of windows; what dies reach within a step stands beside them.
+  if (whole && whole->peak_c)
     for (const run::DeviceSummary& summary : run.summaries)
       whole->peak_c = std::max(*whole->peak_c, summary.die_peak_c.value_or(*whole->peak_c));
   add("whole run", whole);
