@@ -21,6 +21,7 @@
 #include "triplepoint/metrics/trace/trace_lanes.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/trace_report/input.h"
+#include "triplepoint/trace_report/operator_energy.h"
 #include "triplepoint/trace_report/operator_work.h"
 
 namespace triplepoint::trace_report {
@@ -57,8 +58,10 @@ struct Row {
   int64_t kernels = 0, time = 0;  // ns
   std::set<int32_t> calls;        // host spans
   double flops = 0, bytes = 0;
-  int64_t known = 0;  // ns, of calls whose work is known
-  double least = 0;   // seconds at the roof, of those
+  int64_t known = 0;                                    // ns, of calls whose work is known
+  double least = 0;                                     // seconds at the roof, of those
+  double energy = 0, uncertainty = 0, flop_energy = 0;  // J; of calls with known flops
+  int64_t powered = 0, own_power = 0;                   // ns: energy known; measured of it alone
   std::string kind, site;
   std::map<std::string, int64_t> names;  // of kernels, ns
 
@@ -67,6 +70,8 @@ struct Row {
     calls.insert(other.calls.begin(), other.calls.end());
     flops += other.flops, bytes += other.bytes;
     known += other.known, least += other.least;
+    energy += other.energy, uncertainty += other.uncertainty, flop_energy += other.flop_energy;
+    powered += other.powered, own_power += other.own_power;
   }
 };
 
@@ -96,9 +101,11 @@ class Operators {
     find_forward_modules();
   }
 
-  /// All kernels, or those in steps.
-  void collect(const TraceSteps* steps) {
+  /// All kernels, or those in steps; with the energy of a recording.
+  void collect(const TraceSteps* steps, const run::Run* recording = nullptr) {
     const std::vector<int32_t> launches = launches_of(timeline_);
+    if (recording != nullptr)
+      energy_ = energy_of_operators(timeline_, *recording, owners(launches));
     for (size_t i = 0; i < timeline_.spans.size(); ++i) {
       const run::Span& span = timeline_.spans[i];
       if (!is_kernel(metrics::type_of(timeline_, span).kind)) continue;
@@ -114,6 +121,7 @@ class Operators {
       call.time += nanoseconds_of(span);
       call.names[metrics::type_of(timeline_, span).name] += nanoseconds_of(span);
       call.calls.insert(owner);
+      if (energy_) add_energy(call, energy_->of_span[i], nanoseconds_of(span));
     }
     for (auto& [span, row] : of_call_)
       sort_in(span, row);
@@ -157,6 +165,51 @@ class Operators {
         open.push_back(i);
       }
     }
+  }
+
+  std::string direction_of(int32_t span) const {
+    if (is_backward(span)) return "backward";
+    return is_inside(span, "Optimizer.step") ? "optimizer" : "forward";
+  }
+  std::string kind_of(size_t call) {
+    const auto& known = work(call).second;
+    return known ? std::string(name_of(known->kind)) : "other";
+  }
+  /// Calls that are alike: operator, shapes, data type, direction.
+  using Alike = std::tuple<std::string, std::string, std::string, std::string>;
+  Alike alike(int32_t span, size_t call) {
+    const auto& arguments = work(call).first;
+    return {calls_[call].name, text_of(arguments), trace_report::type_of(arguments),
+            direction_of(span)};
+  }
+
+  std::vector<KernelOwner> owners(const std::vector<int32_t>& launches) {
+    std::map<Alike, int32_t> rows;
+    std::map<int32_t, KernelOwner> of_call;
+    std::vector<KernelOwner> all;
+    for (size_t i = 0; i < timeline_.spans.size(); ++i) {
+      const bool is_launched =
+          launches[i] >= 0 && is_kernel(metrics::type_of(timeline_, timeline_.spans[i]).kind);
+      const int32_t span = is_launched ? operator_of(launches[i]) : -1;
+      KernelOwner& owner = of_call[span];
+      if (span < 0) owner.kind = "(no operator)";
+      if (span >= 0 && owner.row < 0) {
+        const size_t call = *call_of(span);
+        owner.kind = kind_of(call);
+        const auto next = static_cast<int32_t>(rows.size());
+        owner.row = rows.try_emplace(alike(span, call), next).first->second;
+      }
+      all.push_back(owner);
+    }
+    return all;
+  }
+
+  static void add_energy(Row& call, const EnergyRate& rate, int64_t time) {
+    if (!rate.energy) return;
+    call.energy += *rate.energy * as_real(time);
+    call.uncertainty += rate.uncertainty * as_real(time);
+    call.powered += time;
+    if (rate.is_own) call.own_power += time;
   }
 
   int32_t parent(int32_t span) const { return parent_[as_size(span)]; }
@@ -246,18 +299,16 @@ class Operators {
     const size_t call = *call_of(span);
     const auto& [arguments, known] = work(call);
     row.site = site_around(span);
-    row.kind = known ? std::string(name_of(known->kind)) : "other";
+    row.kind = kind_of(call);
     if (known) {
       row.known = row.time;
       row.flops = known->flops / unit::FLOP;
       row.bytes = known->bytes / unit::B;
       row.least = roof_.time(*known).value_or(0);
+      if (row.flops > 0) row.flop_energy = row.energy;
     }
-    const char* const direction = is_backward(span)                   ? "backward"
-                                  : is_inside(span, "Optimizer.step") ? "optimizer"
-                                                                      : "forward";
-    Row& one = operators_[{calls_[call].name, text_of(arguments), trace_report::type_of(arguments),
-                           direction}];
+    const std::string direction = direction_of(span);
+    Row& one = operators_[alike(span, call)];
     one.add(row);
     one.kind = row.kind;
     if (one.site.empty()) one.site = row.site;
@@ -282,16 +333,37 @@ class Operators {
     if (row.flops > 0) use.flops += row.flops, use.timed += as_real(row.known);
   }
 
-  static std::vector<DataColumn> rate_columns() {
-    return {{"calls", "calls"},
-            {"kernels", "kernels"},
-            {"time_ns", "time", 0, 1},
-            {"share_percent", "% of time", 1, 1},
-            {"flop", "TFLOP", 1e12, 3},
-            {"bytes", "GB", 1e9, 3},
-            {"flop_per_s", "TFLOP/s", 1e12, 1},
-            {"bytes_per_s", "GB/s", 1e9, 0},
-            {"roof_percent", "% of roof", 1, 1}};
+  std::vector<DataColumn> rate_columns() const {
+    std::vector<DataColumn> columns = {{"calls", "calls"},
+                                       {"kernels", "kernels"},
+                                       {"time_ns", "time", 0, 1},
+                                       {"share_percent", "% of time", 1, 1},
+                                       {"flop", "TFLOP", 1e12, 3},
+                                       {"bytes", "GB", 1e9, 3},
+                                       {"flop_per_s", "TFLOP/s", 1e12, 1},
+                                       {"bytes_per_s", "GB/s", 1e9, 0},
+                                       {"roof_percent", "% of roof", 1, 1}};
+    if (energy_)
+      for (const DataColumn& column :
+           {DataColumn{"energy_j", "J", 1, 2}, DataColumn{"energy_uncertainty_j", "+- J", 1, 2},
+            DataColumn{"energy_per_call_j", "mJ/call", 1e-3, 2},
+            DataColumn{"energy_per_flop_j", "pJ/FLOP", 1e-12, 2},
+            DataColumn{.key = "power_of", .title = "power of", .optional = 5}})
+        columns.push_back(column);
+    return columns;
+  }
+  /// Of the recording's columns.
+  void add_energy_cells(const Row& row, std::vector<DataCell>& cells) const {
+    if (!energy_) return;
+    const bool is_known = row.time > 0 && row.powered == row.time;
+    const DataCell why = Missing{energy_->missing};
+    const DataCell per_flop = row.flops > 0 ? DataCell(row.flop_energy / row.flops)
+                                            : Missing{"its work is not known from shapes"};
+    cells.push_back(is_known ? DataCell(row.energy) : why);
+    cells.push_back(is_known ? DataCell(row.uncertainty) : why);
+    cells.push_back(is_known ? DataCell(row.energy / as_real(row.calls.size())) : why);
+    cells.push_back(is_known ? per_flop : why);
+    cells.push_back(!is_known ? why : DataCell(2 * row.own_power > row.time ? "operator" : "kind"));
   }
   std::vector<DataCell> rate_cells(const Row& row) const {
     const double seconds = as_real(row.known) * 1e-9;
@@ -299,17 +371,20 @@ class Operators {
     const auto rate = [&](double amount) {
       return amount > 0 && seconds > 0 ? DataCell(amount / seconds) : not_known;
     };
-    return {static_cast<int64_t>(row.calls.size()),
-            row.kernels,
-            row.time,
-            percent(row.time, all_time_),
-            row.flops > 0 ? DataCell(row.flops) : not_known,
-            row.bytes > 0 ? DataCell(row.bytes) : not_known,
-            rate(row.flops),
-            rate(row.bytes),
-            row.least > 0 && seconds > 0 ? DataCell(100 * row.least / seconds)
-            : roof_.name.empty()         ? Missing{"the GPU's roof is not known"}
-                                         : not_known};
+    std::vector<DataCell> cells = {static_cast<int64_t>(row.calls.size()),
+                                   row.kernels,
+                                   row.time,
+                                   percent(row.time, all_time_),
+                                   row.flops > 0 ? DataCell(row.flops) : not_known,
+                                   row.bytes > 0 ? DataCell(row.bytes) : not_known,
+                                   rate(row.flops),
+                                   rate(row.bytes),
+                                   row.least > 0 && seconds > 0
+                                       ? DataCell(100 * row.least / seconds)
+                                   : roof_.name.empty() ? Missing{"the GPU's roof is not known"}
+                                                        : not_known};
+    add_energy_cells(row, cells);
+    return cells;
   }
 
   template <class Key>
@@ -394,10 +469,21 @@ class Operators {
     if (!roof_.name.empty())
       text += fmt::format("; roof: {} at {:.0f} % of its boost clock", roof_.name,
                           100 * roof_.clock_share);
+    if (energy_) text += energy_words();
     if (unknown_time_ > 0)
       text += fmt::format("; {} of all kernel time belongs to no operator of the trace",
                           percent_text(unknown_time_, all_time_));
     return text + ".";
+  }
+  /// "; of 812 J of the ranks' GPUs: idle 12.0 %, matrix 60.1 %"
+  std::string energy_words() const {
+    const double all = sum_of(energy_->kinds_j, [](const auto& kind) { return kind.second; });
+    if (all <= 0) return "; the energy is not known: " + energy_->missing;
+    std::string parts;
+    for (const auto& [kind, energy] : energy_->kinds_j)
+      parts += fmt::format("{}{} {:.1f} %", parts.empty() ? "" : ", ", kind, 100 * energy / all);
+    return fmt::format("; of {} J of the ranks' GPUs: {}{}", significant(all), parts,
+                       energy_->missing.empty() ? "" : ", more is not known");
   }
   static std::string percent_text(int64_t part, int64_t whole) {
     return fmt::format("{:.1f} %", percent(part, whole));
@@ -406,6 +492,7 @@ class Operators {
   const run::Timeline& timeline_;
   const std::vector<trace::OperatorCall>& calls_;
   Roof roof_;
+  std::optional<OperatorEnergy> energy_;  // with a recording
   std::map<std::tuple<int32_t, int64_t, std::string>, size_t> call_at_;
   std::map<std::tuple<std::string, std::string, std::string, std::string>,
            std::pair<std::vector<OperatorArgument>, std::optional<OperatorWork>>>
@@ -413,7 +500,7 @@ class Operators {
   std::vector<int32_t> parent_;                                   // of host spans
   std::map<std::pair<int32_t, int64_t>, std::string> module_of_;  // by rank and sequence
   std::map<int32_t, Row> of_call_;                                // by host span
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, Row> operators_;
+  std::map<Alike, Row> operators_;
   std::map<std::pair<std::string, std::string>, Row> kernels_;  // by operator and kernel
   std::map<std::array<std::string, 5>, size_t> place_of_use_;
   std::vector<OperatorUse> uses_;  // all there are, in order of launch
@@ -504,9 +591,10 @@ Result<TraceReport> trace_operators(const TraceOptions& options) {
   }
   if (!recording)
     input.remarks.emplace_back(
-        "no recording (a .run beside the traces): the roof is that of the boost clock");
+        "no recording (a .run beside the traces): the roof is that of the boost clock, and no "
+        "energy is known");
   Operators operators(input, std::move(roof));
-  operators.collect(nullptr);
+  operators.collect(nullptr, recording ? &*recording : nullptr);
   TraceReport report = operators.report(options.rows());
   report.remarks = std::move(input.remarks);
   return report;

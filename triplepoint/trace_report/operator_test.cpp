@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -7,6 +8,7 @@
 #include "triplepoint/base/must_testing.h"
 #include "triplepoint/base/scratch_folder.h"
 
+#include "triplepoint/store/store.h"
 #include "triplepoint/trace_report/analyses.h"
 #include "triplepoint/trace_report/operator_work.h"
 
@@ -178,6 +180,119 @@ TEST_CASE("kernels are those of the operators around their launches") {
   REQUIRE(modules.size() == 1);
   CHECK(text(modules[0][0]) == "Linear_3");
   CHECK(contains(report.headlines.front(), "50.0 % of all kernel time belongs to no operator"));
+}
+
+/// Steps of 12.9 ms: a product, its gradient, a sum and a gap, each at its own power.
+struct MeteredSteps {
+  struct Part {
+    const char* name;
+    const char* arguments;
+    int64_t length;  // us
+    double watts;
+  };
+  static constexpr std::array parts = {
+      Part{"aten::mm",
+           R"("Input Dims":[[64,128],[128,256]],"Input type":["c10::BFloat16","c10::BFloat16"])",
+           6100, 620},
+      Part{"aten::mm",
+           R"("Input Dims":[[64,256],[256,128]],"Input type":["c10::BFloat16","c10::BFloat16"])",
+           2700, 480},
+      Part{"aten::add_", R"("Input Dims":[[64,64],[64]],"Input type":["float","float"])", 3000,
+           310},
+      Part{nullptr, "", 1100, 95}};
+  static constexpr int64_t steps = 800, base = 1'700'000'000'000'000'000;
+  run::Run recording;
+  std::string trace;
+
+  MeteredSteps() {
+    std::string events;
+    run::Series power{.signal = "power_w", .device = 0};
+    int64_t now = 1000, id = 0, next = 100'000;  // us
+    double joules = 0, at_last = 0;
+    for (int64_t step = 0; step < steps; ++step)
+      for (const Part& part : parts) {
+        ++id;
+        if (part.name != nullptr)
+          events += event("cpu_op", part.name, 1, now - 20, 15, part.arguments) +
+                    event("cuda_runtime", "cudaLaunchKernel", 1, now - 15, 5,
+                          fmt::format("\"correlation\":{}", id)) +
+                    event("kernel", "kernel", 0, now, part.length,
+                          fmt::format("\"device\":0,\"stream\":7,\"correlation\":{}", id));
+        for (const int64_t end = now + part.length; now < end;) {
+          const int64_t until = std::min(end, next);
+          joules += part.watts * 1e-6 * as_real(until - now);
+          now = until;
+          if (now < next) continue;
+          power.times.emplace_back(1000 * now);
+          power.values.push_back((joules - at_last) / 0.1);
+          at_last = joules;
+          next += 100'000;
+        }
+      }
+    events.pop_back();
+    trace = fmt::format(
+        R"({{"baseTimeNanoseconds": {}, "deviceProperties": [{{"id": 0, "name": "NVIDIA H100 80GB HBM3"}}],
+"traceEvents": [{}]}})",
+        base, events);
+    recording.manifest.epoch_unix_ns = base;
+    recording.devices = {{.index = 0, .name = "NVIDIA H100 80GB HBM3", .rank = 0}};
+    recording.series = {std::move(power)};
+  }
+  static std::string event(const char* category, const char* name, int process, int64_t begin,
+                           int64_t length, std::string_view arguments) {
+    return fmt::format(
+        R"({{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":7,"ts":{},"dur":{},"args":{{{}}}}},)",
+        category, name, process, begin, length, arguments);
+  }
+};
+
+TEST_CASE("a recording tells the joules of each operator, and of its flops") {
+  const ScratchFolder place;
+  const MeteredSteps metered;
+  must(run::save(metered.recording, place.path("job.run")));
+  const TraceOptions options{
+      .analysis = "operators",
+      .files = {place.file("rank0.json", metered.trace), place.path("job.run")}};
+  const auto report = must(trace_operators(options));
+  const auto cell = [&](const char* table_name, size_t row, const char* key) {
+    const auto table = std::ranges::find(report.tables, table_name, &DataTable::name);
+    const auto column = std::ranges::find(table->columns, key, &DataColumn::key);
+    REQUIRE(column != table->columns.end());
+    return table->rows[row][as_size(column - table->columns.begin())];
+  };
+  for (size_t row = 0; row < 3; ++row) {  // by time: product, sum, gradient
+    const auto& part = MeteredSteps::parts[row == 0 ? 0 : 3 - row];
+    CAPTURE(part.name);
+    const double joules = part.watts * 1e-6 * as_real(part.length);
+    CHECK(*number_in(cell("operators", row, "energy_per_call_j")) ==
+          doctest::Approx(joules).epsilon(0.02));
+    CHECK(*number_in(cell("operators", row, "energy_j")) ==
+          doctest::Approx(joules * MeteredSteps::steps).epsilon(0.02));
+  }
+  CHECK(*number_in(cell("operators", 0, "energy_per_flop_j")) ==
+        doctest::Approx(620 * 6.1e-3 / (2 * 64 * 128 * 256)).epsilon(0.02));
+  CHECK(!number_in(cell("operators", 1, "energy_per_flop_j")));  // a sum of 0 flops
+  // The kind's joules are those of its operators, whose powers differ.
+  CHECK(std::get<std::string>(cell("operators", 0, "power_of")) == "operator");
+  CHECK(*number_in(cell("kinds", 0, "energy_j")) ==
+        doctest::Approx(800 * (620 * 6.1e-3 + 480 * 2.7e-3)).epsilon(0.02));
+  CAPTURE(report.headlines.front());
+  CHECK(contains(report.headlines.front(), "idle 1.7 %"));
+}
+
+TEST_CASE("without power, an operator's joules are missing with the reason, not zero") {
+  const ScratchFolder place;
+  MeteredSteps metered;
+  metered.recording.series[0].signal = "die_c";
+  must(run::save(metered.recording, place.path("job.run")));
+  const auto report = must(
+      trace_operators({.analysis = "operators",
+                       .files = {place.file("rank0.json", metered.trace), place.path("job.run")}}));
+  CHECK(contains(report.headlines.front(), "the energy is not known"));
+  const auto table = std::ranges::find(report.tables, "operators", &DataTable::name);
+  const auto column = std::ranges::find(table->columns, "energy_j", &DataColumn::key);
+  CHECK(std::get<Missing>(table->rows[0][as_size(column - table->columns.begin())]).why ==
+        "the run has no power of this device");
 }
 
 }  // namespace

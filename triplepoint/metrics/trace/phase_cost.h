@@ -32,6 +32,11 @@ enum class PhasesBy {
   step         // from the begin of a step to its end
 };
 std::vector<Phase> phases_of(const run::Timeline&, PhasesBy);
+/// By the label of the kernel whose time it is: fills the time, with "idle" between kernels. Where
+/// several run, compute goes before collectives, these before copies, the earlier before the later
+/// begin: what is hidden behind compute counts no time, as in the breakdown.
+std::vector<Phase> phases_by_owner(const run::Timeline&,
+                                   const std::vector<std::string>& label_of_span);
 
 /// What one phase of one rank cost, as far as the sensors tell. Absent: not known.
 struct PhaseCost {

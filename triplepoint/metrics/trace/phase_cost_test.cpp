@@ -86,15 +86,36 @@ const PhaseCost& find(const std::vector<PhaseCost>& costs, std::string_view labe
 TEST_CASE("phases by activity and by label fill the time from first begin to last end") {
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     const run::Timeline timeline = random_trace(seed);
-    for (PhasesBy by : {PhasesBy::activity, PhasesBy::label}) {
+    for (const std::vector<Phase>& phases :
+         {phases_of(timeline, PhasesBy::activity), phases_of(timeline, PhasesBy::label),
+          phases_by_owner(timeline, std::vector<std::string>(timeline.spans.size(), "kernel"))}) {
       std::vector<TimeInterval> all;
-      for (const Phase& phase : phases_of(timeline, by))
+      for (const Phase& phase : phases)
         if (phase.rank == 0) all.insert(all.end(), phase.intervals.begin(), phase.intervals.end());
       std::ranges::sort(all, [](auto& a, auto& b) { return a.begin < b.begin; });
       for (size_t i = 1; i < all.size(); ++i)
         CHECK(all[i].begin == all[i - 1].end);
     }
   }
+}
+
+TEST_CASE("what is hidden behind compute counts no time") {
+  run::Timeline timeline;
+  add_types(timeline);
+  timeline.num_ranks = 1;
+  timeline.spans = {{Instant(0), Instant(10), all_reduce},
+                    {Instant(4), Instant(6), gemm},
+                    {Instant(5), Instant(8), norm},
+                    {Instant(12), Instant(14), all_reduce}};
+  const auto phases = phases_by_owner(timeline, {"first", "gemm", "norm", "last"});
+  const auto time = [&](std::string_view label) {
+    return std::ranges::find(phases, label, &Phase::label)->time();
+  };
+  CHECK(time("first") == 6);
+  CHECK(time("gemm") == 2);  // it began earlier
+  CHECK(time("norm") == 2);
+  CHECK(time("idle") == 2);
+  CHECK(time("last") == 2);
 }
 
 TEST_CASE("folding finds the power of phases far shorter than the sensor's period") {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "triplepoint/base/result.h"
 
@@ -102,6 +106,46 @@ std::vector<Phase> steps(const run::Timeline& timeline) {
   return phases;
 }
 
+/// Whose time it is where several kernels run: compute before collectives before copies.
+int order_of(run::SpanKind kind) {
+  if (kind == run::SpanKind::copy) return 2;
+  return kind == run::SpanKind::communication ? 1 : 0;
+}
+
+/// Each moment of a rank by the kernel whose time it is; between kernels, idle.
+std::vector<Phase> owned_times(const run::Timeline& timeline, int32_t rank,
+                               const std::vector<std::string>& label_of_span) {
+  struct Edge {
+    int64_t time = 0;
+    bool begins = false;
+    std::tuple<int, int64_t, size_t> kernel;  // the least of those that run has the time
+  };
+  std::vector<Edge> edges;
+  const auto [first, last] = run::detail::items_of_rank(timeline.spans, rank);
+  for (const run::Span* span = first; span != last; ++span) {
+    const run::SpanKind kind = type_of(timeline, *span).kind;
+    if (!is_kernel(kind) || span->begin >= span->end) continue;
+    const std::tuple kernel(order_of(kind), span->begin.nanoseconds(),
+                            as_size(span - timeline.spans.data()));
+    edges.push_back({span->begin.nanoseconds(), true, kernel});
+    edges.push_back({span->end.nanoseconds(), false, kernel});
+  }
+  std::ranges::sort(edges, {}, &Edge::time);
+  std::map<std::string, std::vector<TimeInterval>> found;
+  std::set<std::tuple<int, int64_t, size_t>> open;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const Edge& edge = edges[i];
+    if (i > 0 && edges[i - 1].time < edge.time)
+      append(found[open.empty() ? "idle" : label_of_span[std::get<2>(*open.begin())]],
+             edges[i - 1].time, edge.time);
+    edge.begins ? void(open.insert(edge.kernel)) : void(open.erase(edge.kernel));
+  }
+  std::vector<Phase> phases;
+  for (auto& [label, intervals] : found)
+    phases.push_back({label, rank, std::move(intervals)});
+  return phases;
+}
+
 }  // namespace
 
 int64_t Phase::time() const {
@@ -121,6 +165,15 @@ std::vector<Phase> phases_of(const run::Timeline& timeline, PhasesBy by) {
       return steps(timeline);
   }
   return {};
+}
+
+std::vector<Phase> phases_by_owner(const run::Timeline& timeline,
+                                   const std::vector<std::string>& label_of_span) {
+  TPT_EXPECT(label_of_span.size() == timeline.spans.size());
+  std::vector<Phase> phases;
+  for (int32_t rank = 0; rank < timeline.num_ranks; ++rank)
+    std::ranges::move(owned_times(timeline, rank, label_of_span), std::back_inserter(phases));
+  return phases;
 }
 
 }  // namespace triplepoint::metrics
