@@ -17,7 +17,7 @@ double apart(double a, double b) {
 double devices(const spec::Job& job) {
   return as_real(job.world_size());
 }
-double all_of(const std::map<std::string, double>& parts) {
+double all_of(const auto& parts) {
   return sum_of(parts, [](const auto& part) { return part.second; });
 }
 

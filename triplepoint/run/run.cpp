@@ -2,11 +2,28 @@
 #include "triplepoint/run/run.h"
 
 #include <algorithm>
+#include <functional>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "triplepoint/base/result.h"
 
 namespace triplepoint::run {
+
+std::string_view shared_name(std::string_view name) {
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> names;
+  const std::scoped_lock lock(mutex);
+  const auto found = names.find(name);
+  return found != names.end() ? *found : *names.emplace(name).first;
+}
+
+double NamedValues::at(std::string_view name) const {
+  const auto found = find(name);
+  TPT_EXPECT(found != end());
+  return found->second;
+}
 namespace {
 
 /// Calls visit(value, seconds it held inside [begin, end]) for every value that held at all.

@@ -11,6 +11,7 @@
 #include "triplepoint/base/units.h"
 
 #include "triplepoint/run/bottleneck.h"
+#include "triplepoint/run/named_values.h"
 #include "triplepoint/run/timeline.h"
 #include "triplepoint/run/times.h"
 #include "triplepoint/spec/job.h"
@@ -103,10 +104,9 @@ struct DeviceSummary {
   std::optional<double> power_mean_w, power_peak_w, power_kernel_peak_w, energy_j;
   std::optional<double> die_mean_c, die_peak_c;
   std::optional<double> sm_clock_mean_mhz, sm_clock_min_mhz;
-  std::map<std::string, double> throttle;  // reason name -> share of time
+  NamedValues throttle;  // shares of time, by reason
   std::optional<double> scale_up_bytes, scale_out_bytes;
-  std::map<std::string, double>
-      energy_ledger_j;  // idle, leakage, compute, memory, communication, waiting
+  NamedValues energy_ledger_j;  // idle, leakage, compute, memory, communication, waiting
   friend bool operator==(const DeviceSummary&, const DeviceSummary&) = default;
 };
 

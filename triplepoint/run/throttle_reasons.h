@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,14 +48,13 @@ inline constexpr uint32_t any_throttle_reason = [] {
 
 /// The bit of any hardware slowdown is on with those that say which one: of its share what none of
 /// them explains.
-inline void leave_unexplained_slowdown(std::map<std::string, double>& shares) {
-  const auto slowdown = shares.find("hardware_slowdown");
-  if (slowdown == shares.end()) return;
+inline void leave_unexplained_slowdown(NamedValues& shares) {
+  if (!shares.contains("hardware_slowdown")) return;
+  double& slowdown = shares["hardware_slowdown"];
   for (const char* const reason : {"hardware_thermal", "hardware_power_brake"})
-    if (const auto found = shares.find(reason); found != shares.end())
-      slowdown->second -= found->second;
+    if (shares.contains(reason)) slowdown -= shares.at(reason);
   constexpr double noise = 0.01;
-  if (slowdown->second < noise) shares.erase(slowdown);
+  if (slowdown < noise) shares.erase("hardware_slowdown");
 }
 
 /// Share of time with any reason, where reasons may hold at once: what was polled, at least the

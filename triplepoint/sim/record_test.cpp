@@ -105,7 +105,7 @@ TEST_CASE("the highest reading of all sensors is not below the highest of one") 
   }
 }
 
-double sum(const std::map<std::string, double>& ledger) {
+double sum(const auto& ledger) {
   double all = 0;
   for (const auto& [purpose, joules] : ledger)
     all += joules;

@@ -180,7 +180,7 @@ Result<bool> write_share_columns(ColumnWriter& writer, const std::vector<DeviceS
     std::set<std::string> names;
     for (const DeviceSummary& summary : all)
       for (const auto& [name, value] : summary.*member)
-        names.insert(name);
+        names.emplace(name);
     for (const std::string& name : names) {
       std::vector<double> column;
       for (const DeviceSummary& summary : all) {

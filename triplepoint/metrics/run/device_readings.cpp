@@ -76,8 +76,8 @@ class Readings {
   }
 
   /// From residency counters where there are any: they see what falls between samples.
-  std::map<std::string, double> throttle() const {
-    std::map<std::string, double> shares;
+  run::NamedValues throttle() const {
+    run::NamedValues shares;
     for (const run::ThrottleReason& reason : run::throttle_reasons) {
       auto share = rate(reason.counter);
       if (share) *share *= 1e-9;  // of a second
@@ -85,7 +85,7 @@ class Readings {
         const run::Extent extent = extent_of(*bits);
         share = run::share_of_time(*bits, reason.bit, extent.begin, extent.end);
       }
-      if (share.value_or(0) > 0) shares[std::string(reason.name)] = *share;
+      if (share.value_or(0) > 0) shares[reason.name] = *share;
     }
     run::leave_unexplained_slowdown(shares);
     return shares;

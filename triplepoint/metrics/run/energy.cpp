@@ -65,7 +65,7 @@ std::map<std::string, double> ledger(const std::vector<DeviceSummary>& devices) 
   std::map<std::string, double> sum;
   for (const DeviceSummary& device : devices)
     for (const auto& [purpose, joules] : device.energy_ledger_j)
-      sum[purpose] += joules;
+      sum[std::string(purpose)] += joules;
   return sum;
 }
 

@@ -171,7 +171,7 @@ std::map<std::string, std::vector<double>> shares_of_devices(
   for (size_t i = 0; i < devices.size(); ++i)
     for (const auto& [reason, share] : devices[i].throttle) {
       if (!(share > 0)) continue;
-      auto& of_reason = shares[reason];
+      auto& of_reason = shares[std::string(reason)];
       of_reason.resize(devices.size(), 0.0);
       of_reason[i] = share;
     }

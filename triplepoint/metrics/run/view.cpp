@@ -120,13 +120,12 @@ std::vector<double> list_of(const std::vector<run::DeviceSummary>& devices,
   });
 }
 
-std::map<std::string, double> mean_by_name(
-    const std::vector<run::DeviceSummary>& devices,
-    std::map<std::string, double> run::DeviceSummary::*field) {
+std::map<std::string, double> mean_by_name(const std::vector<run::DeviceSummary>& devices,
+                                           run::NamedValues run::DeviceSummary::*field) {
   std::map<std::string, double> mean;
   for (const run::DeviceSummary& device : devices)
     for (const auto& [name, value] : device.*field)
-      mean[name] += value / as_real(devices.size());
+      mean[std::string(name)] += value / as_real(devices.size());
   return mean;
 }
 

@@ -71,10 +71,9 @@ std::optional<double> total_of(const std::vector<run::DeviceSummary>&,
 /// One value per device, not-a-number where it does not know; empty if none does.
 std::vector<double> list_of(const std::vector<run::DeviceSummary>&,
                             std::optional<double> run::DeviceSummary::*field);
-/// Mean over all devices of maps by name; a name that a device does not have counts as zero there.
-std::map<std::string, double> mean_by_name(
-    const std::vector<run::DeviceSummary>&,
-    std::map<std::string, double> run::DeviceSummary::*field);
+/// Mean over all devices; a name that a device does not have counts as zero there.
+std::map<std::string, double> mean_by_name(const std::vector<run::DeviceSummary>&,
+                                           run::NamedValues run::DeviceSummary::*field);
 
 // One question each; the answer goes into its fields of Metrics.
 void answer_speed(const View&, Metrics&);        // energy.cpp

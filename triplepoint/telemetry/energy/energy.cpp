@@ -45,9 +45,9 @@ std::map<std::string, ThrottleResidency> throttle_residency(const run::Run& run,
   return all;
 }
 
-std::map<std::string, double> throttle_shares(
-    const std::map<std::string, ThrottleResidency>& residencies, Seconds duration) {
-  std::map<std::string, double> shares;
+run::NamedValues throttle_shares(const std::map<std::string, ThrottleResidency>& residencies,
+                                 Seconds duration) {
+  run::NamedValues shares;
   if (!(duration > Seconds())) return shares;
   for (const auto& [name, residency] : residencies) {
     const Seconds held =

@@ -28,8 +28,7 @@ std::map<std::string, ThrottleResidency> throttle_residency(const run::Run& run,
                                                             Instant begin, Instant end);
 
 /// Shares of time for a summary: by counter where there is one, else by polling.
-std::map<std::string, double> throttle_shares(const std::map<std::string, ThrottleResidency>&,
-                                              Seconds duration);
+run::NamedValues throttle_shares(const std::map<std::string, ThrottleResidency>&, Seconds duration);
 
 /// Energy of one device over a stretch of time, and how far it may be off.
 struct EnergyEstimate {

@@ -103,14 +103,14 @@ std::optional<double> sum_of_gpu_power(const Snapshot& snapshot) {
   return sum;
 }
 
-std::string short_reason(const std::string& reason) {
+std::string short_reason(std::string_view reason) {
   if (reason == "software_power_cap") return "power cap";
   if (reason == "hardware_power_brake") return "power brake";
   if (reason == "software_thermal") return "heat";
   if (reason == "hardware_thermal") return "heat (hw)";
   if (reason == "hardware_slowdown") return "hw slowdown";
   if (reason == "sync_boost") return "sync boost";
-  return reason;
+  return std::string(reason);
 }
 
 }  // namespace

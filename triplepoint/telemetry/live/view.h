@@ -28,7 +28,7 @@ struct GpuView {
   std::optional<double> memory_used_b, memory_b;
   std::optional<double> scale_up_tx_bps, scale_up_rx_bps, pcie_tx_bps, pcie_rx_bps;  // bytes/s
   std::optional<uint64_t> reasons;                                                   // bits, now
-  std::map<std::string, double> throttle;  // share of the last second or two, by reason
+  run::NamedValues throttle;  // share of the last second or two, by reason
   /// What slows this GPU: "power 12%", or the bits where no residency is counted; "" for nothing.
   std::string cause() const;
   /// The largest share of `throttle`.

@@ -222,7 +222,7 @@ void close_throttle(const DeviceSeries& series, const Window& all, RecordingSumm
                                               series.device().index, all.begin, all.end);
   if (!residencies.empty()) ++counts.throttle;
   for (const auto& [name, share] : throttle_shares(residencies, all.length())) {
-    RecordingSummary::Throttle& throttle = summary.throttle[name];
+    RecordingSummary::Throttle& throttle = summary.throttle[std::string(name)];
     throttle.mean_share += share;
     if (share > throttle.most.value)
       throttle.most = {share, series.device().local, series.device().rank};
