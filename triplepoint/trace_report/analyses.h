@@ -54,6 +54,12 @@ struct TraceInput {
   const run::Timeline& timeline() const { return run.timeline; }
 };
 
+/// What a GPU can do in a data type at the clock that it ran: min(peak, bandwidth x).
+struct RoofLine {
+  std::string type;                // as the trace names it
+  double peak = 0, bandwidth = 0;  // FLOP/s, B/s
+};
+
 /// What an analysis found.
 struct TraceReport {
   std::vector<std::string> headlines;  // the answer, in sentences
@@ -61,6 +67,7 @@ struct TraceReport {
   std::vector<std::string> shown;    // names of the tables that are printed unless --show says
   std::vector<std::string> remarks;  // what to know when reading the tables
   std::vector<std::string> written;  // files
+  std::optional<RoofLine> roof;      // of operators: of the one that computes longest
 };
 
 // One question each; trace_<question>.cpp.

@@ -145,6 +145,7 @@ class Operators {
                      group_table("directions", "By direction", "direction", directions_),
                      kernel_table(rows)};
     report.shown = {"operators", "kinds", "directions"};
+    report.roof = roof_line_;
     return report;
   }
 
@@ -295,6 +296,13 @@ class Operators {
     return "(none)";
   }
 
+  void keep_roof(const std::string& type, const OperatorWork& work, int64_t time) {
+    const auto peak = roof_.flops(work), bandwidth = roof_.bandwidth();
+    if (!peak || !bandwidth || work.flops <= Flops() || time <= roofed_time_) return;
+    roofed_time_ = time;
+    roof_line_ = {type, *peak, *bandwidth};
+  }
+
   void sort_in(int32_t span, Row& row) {
     const size_t call = *call_of(span);
     const auto& [arguments, known] = work(call);
@@ -312,6 +320,7 @@ class Operators {
     one.add(row);
     one.kind = row.kind;
     if (one.site.empty()) one.site = row.site;
+    if (known) keep_roof(trace_report::type_of(arguments), *known, one.time);
     for (const auto& [kernel, time] : row.names)
       kernels_[{calls_[call].name, kernel}].add({.kernels = 1, .time = time});
     const std::string module = module_of(span);
@@ -506,6 +515,8 @@ class Operators {
   std::vector<OperatorUse> uses_;  // all there are, in order of launch
   std::map<std::string, Row> modules_, kinds_, directions_;
   int64_t all_time_ = 0, unknown_time_ = 0;  // ns
+  std::optional<RoofLine> roof_line_;        // of the operator that computes longest
+  int64_t roofed_time_ = 0;
 };
 
 /// The mean of the recorded clocks while the trace lasts, over the boost clock.

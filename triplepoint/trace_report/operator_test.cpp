@@ -180,6 +180,10 @@ TEST_CASE("kernels are those of the operators around their launches") {
   REQUIRE(modules.size() == 1);
   CHECK(text(modules[0][0]) == "Linear_3");
   CHECK(contains(report.headlines.front(), "50.0 % of all kernel time belongs to no operator"));
+  // The roof is the GPU's, though no operator comes near its knee.
+  CHECK(report.roof->type == "c10::BFloat16");
+  CHECK(report.roof->peak == doctest::Approx(989e12).epsilon(0.01));
+  CHECK(report.roof->bandwidth == doctest::Approx(3.35e12).epsilon(0.01));
 }
 
 /// Steps of 12.9 ms: a product, its gradient, a sum and a gap, each at its own power.

@@ -38,28 +38,25 @@ constexpr std::array analyses = {Analysis{"breakdown", trace_report::trace_break
                                  Analysis{"merge", merge},
                                  Analysis{"join", trace_report::trace_join}};
 
-/// min(peak, bandwidth x), in TFLOP/s and TB/s.
-struct RoofLine {
-  double peak = 0, bandwidth = 0;
-  double knee() const { return peak / bandwidth; }
-
-  /// From well before the knee to well behind it, so that axes are logarithmic, and as far as there
-  /// are points.
-  void add_to(answers::ScatterChart& chart, const std::string& type) const {
-    if (!(peak > 0) || !(bandwidth > 0)) return;
-    double low = knee() / 4, high = 4 * knee();
-    for (const answers::Point& point : chart.points)
-      low = std::min(low, point.x), high = std::max(high, point.x);
-    const std::string hint = fmt::format("the roof of {}: {} TFLOP/s, {} TB/s", type,
-                                         significant(peak), significant(bandwidth));
-    for (const double x : {low, knee(), high})
-      chart.points.push_back({x, std::min(peak, bandwidth * x), {}, "", hint, "", true});
-  }
-};
+/// From well before the knee to well behind it, so that axes are logarithmic, and as far as there
+/// are points.
+void add_roof(const trace_report::RoofLine& roof, answers::ScatterChart& chart) {
+  const double knee = roof.peak / roof.bandwidth;
+  double low = knee / 4, high = 4 * knee;
+  for (const answers::Point& point : chart.points)
+    low = std::min(low, point.x), high = std::max(high, point.x);
+  const std::string hint =
+      fmt::format("the roof of {}: {} TFLOP/s, {} TB/s", roof.type, significant(1e-12 * roof.peak),
+                  significant(1e-12 * roof.bandwidth));
+  for (const double x : {low, knee, high})
+    chart.points.push_back(
+        {x, 1e-12 * std::min(roof.peak, roof.bandwidth * x), {}, "", hint, "", true});
+}
 
 /// Operators that compute, over their flops per byte, longest first, that with its name; and
 /// what the GPU could do in the data type of the longest. None where nothing computes.
-std::vector<answers::Figure> roofline(const DataTable& operators) {
+std::vector<answers::Figure> roofline(const DataTable& operators,
+                                      const std::optional<trace_report::RoofLine>& roof) {
   const auto cell = [&](const std::vector<DataCell>& row, const char* key) -> const DataCell& {
     return row[as_size(std::ranges::find(operators.columns, key, &DataColumn::key) -
                        operators.columns.begin())];
@@ -71,34 +68,25 @@ std::vector<answers::Figure> roofline(const DataTable& operators) {
                               .x_unit = "FLOP/B",
                               .y_unit = "TFLOP/s",
                               .colour_unit = "% of kernel time"};
-  RoofLine roof;
-  std::string type;
   for (const std::vector<DataCell>& row : operators.rows) {
     const auto flop = number_in(cell(row, "flop")), bytes = number_in(cell(row, "bytes")),
                rate = number_in(cell(row, "flop_per_s")),
                share = number_in(cell(row, "share_percent")),
                of_roof = number_in(cell(row, "roof_percent"));
-    // At the roof an operator reaches one of the two.
-    if (const auto moved = number_in(cell(row, "bytes_per_s")); moved && of_roof && *of_roof > 0)
-      roof.bandwidth = std::max(roof.bandwidth, 1e-10 * *moved / *of_roof);
     if (!flop || !bytes || !rate || *bytes <= 0 || *rate <= 0) continue;
     const double y = *rate * 1e-12;
     const std::string name = text(row, "operator");
-    if (type.empty()) type = text(row, "dtype");
-    if (of_roof && *of_roof > 0 && text(row, "dtype") == type)
-      roof.peak = std::max(roof.peak, 100 * y / *of_roof);
     const std::string hint =
         fmt::format("{} {} ({}): {} TFLOP/s{}", name, text(row, "shapes"), text(row, "direction"),
                     significant(y), of_roof ? ", " + percent(*of_roof / 100) + " of the roof" : "");
     chart.points.push_back({*flop / *bytes, y, share, "", hint, chart.points.empty() ? name : ""});
   }
   if (chart.points.empty()) return {};
-  roof.add_to(chart, type);
+  if (roof) add_roof(*roof, chart);
   return {{.id = "roofline",
            .title = chart.title,
-           .note = fmt::format("FLOP and bytes from shapes, each argument and result moved once. "
-                               "Line: the roof, of {}.",
-                               type),
+           .note = "FLOP and bytes from shapes, each argument and result moved once." +
+                   (roof ? fmt::format(" Line: the roof, of {}.", roof->type) : ""),
            .chart = std::move(chart)}};
 }
 
@@ -109,7 +97,7 @@ answers::Document document_of(const trace_report::TraceReport& report,
   answers::Section section{.id = options.analysis, .title = ""};
   const auto operators = std::ranges::find(report.tables, "operators", &DataTable::name);
   if (options.analysis == "operators" && operators != report.tables.end())
-    section.figures = roofline(*operators);
+    section.figures = roofline(*operators, report.roof);
   const auto add = [&](const std::string& text) {
     section.remarks.push_back({tui::printable(text), answers::Remark::Kind::note});
   };
