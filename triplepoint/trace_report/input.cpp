@@ -290,6 +290,11 @@ Result<run::Run> load_recording(const std::string& file, TraceInput& traces) {
 
 Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& recordings,
                                              TraceInput& input) {
+  if (recordings.size() > 1)
+    return error(
+        "{} recordings beside the traces; name one (triplepoint trace merge A.run B.run -o ALL.run "
+        "joins those of several nodes)",
+        recordings.size());
   if (!recordings.empty()) return std::optional(TPT_TRY(load_recording(recordings[0], input)));
   const bool is_own = input.format == "run" && !input.run.series.empty();
   return is_own ? std::optional(input.run) : std::nullopt;

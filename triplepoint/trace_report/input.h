@@ -32,8 +32,8 @@ TracesAndRecordings divide(const std::vector<std::string>& files);
 /// A recording beside the traces, its series moved to their time line, its ranks theirs.
 Result<run::Run> load_recording(const std::string& file, TraceInput& traces);
 
-/// The first of the recordings, for clocks and heat; without any, the trace's own if it is a run
-/// with series.
+/// The recording, for clocks and heat, of which there is one at most; without any, the trace's own
+/// if it is a run with series.
 Result<std::optional<run::Run>> telemetry_of(const std::vector<std::string>& recordings,
                                              TraceInput&);
 

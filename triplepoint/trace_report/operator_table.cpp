@@ -58,10 +58,12 @@ struct Row {
   int64_t kernels = 0, time = 0;  // ns
   std::set<int32_t> calls;        // host spans
   double flops = 0, bytes = 0;
-  int64_t known = 0;                                    // ns, of calls whose work is known
-  double least = 0;                                     // seconds at the roof, of those
-  double energy = 0, uncertainty = 0, flop_energy = 0;  // J; of calls with known flops
-  int64_t powered = 0, own_power = 0;                   // ns: energy known; measured of it alone
+  int64_t known = 0;                          // ns, of calls whose work is known
+  double least = 0;                           // seconds at the roof, of those
+  double energy = 0;                          // J
+  std::map<int32_t, double> errors;           // J, by phase
+  int64_t powered = 0, own_power = 0;         // ns: energy known; measured of it alone
+  double flop_energy = 0, powered_flops = 0;  // of calls with both
   std::string kind, site;
   std::map<std::string, int64_t> names;  // of kernels, ns
 
@@ -70,7 +72,10 @@ struct Row {
     calls.insert(other.calls.begin(), other.calls.end());
     flops += other.flops, bytes += other.bytes;
     known += other.known, least += other.least;
-    energy += other.energy, uncertainty += other.uncertainty, flop_energy += other.flop_energy;
+    energy += other.energy, flop_energy += other.flop_energy;
+    powered_flops += other.powered_flops;
+    for (const auto& [phase, error] : other.errors)
+      errors[phase] += error;
     powered += other.powered, own_power += other.own_power;
   }
 };
@@ -137,10 +142,24 @@ class Operators {
     return all;
   }
 
+  /// What the recording does not tell.
+  void note_energy(std::vector<std::string>& remarks) const {
+    if (!energy_) return;
+    for (const auto& [rank, why] : energy_->missing)
+      remarks.push_back(fmt::format("some energy of rank {} is not known: {}", rank, why));
+    if (energy_->sampled > 0 && 10 * energy_->sampled < 9 * energy_->time)
+      remarks.push_back(
+          fmt::format("the recording covers {:.0f} % of the traced time; joules of the rest are "
+                      "those of the same powers",
+                      percent(energy_->sampled, energy_->time)));
+  }
+
   TraceReport report(int64_t rows) const {
     TraceReport report;
     report.headlines.push_back(headline());
-    report.tables = {operator_table(rows), group_table("modules", "By module", "module", modules_),
+    report.tables = {operator_table(rows),
+                     group_table("modules", "By module", "module", modules_),
+                     group_table("layers", "By layer", "layer", layers_),
                      group_table("kinds", "By kind of work", "kind", kinds_),
                      group_table("directions", "By direction", "direction", directions_),
                      kernel_table(rows)};
@@ -208,7 +227,7 @@ class Operators {
   static void add_energy(Row& call, const EnergyRate& rate, int64_t time) {
     if (!rate.energy) return;
     call.energy += *rate.energy * as_real(time);
-    call.uncertainty += rate.uncertainty * as_real(time);
+    call.errors[rate.phase] += rate.uncertainty * as_real(time);
     call.powered += time;
     if (rate.is_own) call.own_power += time;
   }
@@ -246,12 +265,22 @@ class Operators {
     return innermost;
   }
 
-  /// "Linear_3", as the profiler's with_stack and with_modules say; empty: not recorded.
-  std::string module_around(int32_t span) const {
+  /// "Linear_3" in "LlamaDecoderLayer_0", as the profiler's with_stack and with_modules say; empty:
+  /// not recorded.
+  struct Place {
+    std::string module = "", layer = "";
+  };
+  Place place_around(int32_t span) const {
     constexpr std::string_view word = "nn.Module: ";
-    for (; span >= 0; span = parent(span))
-      if (name(span).starts_with(word)) return name(span).substr(word.size());
-    return "";
+    Place place;
+    for (; span >= 0; span = parent(span)) {
+      if (!name(span).starts_with(word)) continue;
+      const std::string module = name(span).substr(word.size());
+      if (place.module.empty()) place.module = module;
+      const std::string_view type = std::string_view(module).substr(0, module.rfind('_'));
+      if (type.ends_with("Layer") || type.ends_with("Block")) place.layer = module;
+    }
+    return place;
   }
 
   /// The line of the user's program around a call.
@@ -280,20 +309,21 @@ class Operators {
       if (metrics::type_of(timeline_, timeline_.spans[i]).kind != run::SpanKind::host) continue;
       const auto call = call_of(span);
       if (!call || calls_[*call].sequence < 0 || is_backward(span)) continue;
-      if (const std::string module = module_around(span); !module.empty())
-        module_of_.emplace(std::pair(timeline_.spans[i].rank, calls_[*call].sequence), module);
+      if (Place place = place_around(span); !place.module.empty())
+        place_of_.emplace(std::pair(timeline_.spans[i].rank, calls_[*call].sequence),
+                          std::move(place));
     }
   }
 
-  std::string module_of(int32_t span) const {
+  Place place_of(int32_t span) const {
     const int32_t rank = timeline_.spans[as_size(span)].rank;
-    if (std::string module = module_around(span); !module.empty()) return module;
+    if (Place place = place_around(span); !place.module.empty()) return place;
     for (; span >= 0; span = parent(span)) {
       const auto call = call_of(span);
-      const auto found = call ? module_of_.find({rank, calls_[*call].sequence}) : module_of_.end();
-      if (found != module_of_.end()) return found->second;
+      const auto found = call ? place_of_.find({rank, calls_[*call].sequence}) : place_of_.end();
+      if (found != place_of_.end()) return found->second;
     }
-    return "(none)";
+    return {"(none)", ""};
   }
 
   void keep_roof(const std::string& type, const OperatorWork& work, int64_t time) {
@@ -313,7 +343,8 @@ class Operators {
       row.flops = known->flops / unit::FLOP;
       row.bytes = known->bytes / unit::B;
       row.least = roof_.time(*known).value_or(0);
-      if (row.flops > 0) row.flop_energy = row.energy;
+      if (row.flops > 0 && row.powered == row.time)
+        row.flop_energy = row.energy, row.powered_flops = row.flops;
     }
     const std::string direction = direction_of(span);
     Row& one = operators_[alike(span, call)];
@@ -323,11 +354,12 @@ class Operators {
     if (known) keep_roof(trace_report::type_of(arguments), *known, one.time);
     for (const auto& [kernel, time] : row.names)
       kernels_[{calls_[call].name, kernel}].add({.kernels = 1, .time = time});
-    const std::string module = module_of(span);
+    const auto [module, layer] = place_of(span);
     add_use({module, calls_[call].name, direction, trace_report::type_of(arguments),
              text_of(arguments)},
             row);
     modules_[module].add(row);
+    layers_[layer.empty() ? "(none)" : layer].add(row);
     kinds_[row.kind].add(row);
     directions_[direction].add(row);
   }
@@ -364,30 +396,44 @@ class Operators {
   /// Of the recording's columns.
   void add_energy_cells(const Row& row, std::vector<DataCell>& cells) const {
     if (!energy_) return;
-    const bool is_known = row.time > 0 && row.powered == row.time;
-    const DataCell why = Missing{energy_->missing};
-    const DataCell per_flop = row.flops > 0 ? DataCell(row.flop_energy / row.flops)
-                                            : Missing{"its work is not known from shapes"};
+    const bool is_known = row.powered > 0;
+    const DataCell why = Missing{row.time == 0              ? "its kernels have no length"
+                                 : energy_->missing.empty() ? "no power was recorded meanwhile"
+                                                            : energy_->missing.begin()->second};
+    const double powered_calls =
+        as_real(row.calls.size()) * as_real(row.powered) / as_real(std::max<int64_t>(1, row.time));
     cells.push_back(is_known ? DataCell(row.energy) : why);
-    cells.push_back(is_known ? DataCell(row.uncertainty) : why);
-    cells.push_back(is_known ? DataCell(row.energy / as_real(row.calls.size())) : why);
-    cells.push_back(is_known ? per_flop : why);
-    cells.push_back(!is_known ? why : DataCell(2 * row.own_power > row.time ? "operator" : "kind"));
+    const double square =
+        sum_of(row.errors, [](const auto& error) { return error.second * error.second; });
+    cells.push_back(is_known ? DataCell(std::sqrt(square)) : why);
+    cells.push_back(is_known ? DataCell(row.energy / powered_calls) : why);
+    cells.push_back(row.powered_flops > 0 ? DataCell(row.flop_energy / row.powered_flops)
+                    : is_known            ? no_flops(row)
+                                          : why);
+    const bool is_hidden = row.errors.size() == 1 && row.errors.contains(-1);
+    cells.push_back(!is_known                         ? why
+                    : is_hidden                       ? DataCell("hidden")
+                    : 2 * row.own_power > row.powered ? DataCell("operator")
+                                                      : DataCell("kind"));
+  }
+  static DataCell no_flops(const Row& row) {
+    return Missing{row.known > 0 ? "it has no products" : "its work is not known from shapes"};
   }
   std::vector<DataCell> rate_cells(const Row& row) const {
     const double seconds = as_real(row.known) * 1e-9;
     const DataCell not_known = Missing{"its work is not known from shapes"};
-    const auto rate = [&](double amount) {
-      return amount > 0 && seconds > 0 ? DataCell(amount / seconds) : not_known;
+    const DataCell no_products = no_flops(row);
+    const auto rate = [&](double amount, const DataCell& why) {
+      return amount > 0 && seconds > 0 ? DataCell(amount / seconds) : why;
     };
     std::vector<DataCell> cells = {static_cast<int64_t>(row.calls.size()),
                                    row.kernels,
                                    row.time,
                                    percent(row.time, all_time_),
-                                   row.flops > 0 ? DataCell(row.flops) : not_known,
+                                   row.flops > 0 ? DataCell(row.flops) : no_products,
                                    row.bytes > 0 ? DataCell(row.bytes) : not_known,
-                                   rate(row.flops),
-                                   rate(row.bytes),
+                                   rate(row.flops, no_products),
+                                   rate(row.bytes, not_known),
                                    row.least > 0 && seconds > 0
                                        ? DataCell(100 * row.least / seconds)
                                    : roof_.name.empty() ? Missing{"the GPU's roof is not known"}
@@ -487,12 +533,14 @@ class Operators {
   /// "; of 812 J of the ranks' GPUs: idle 12.0 %, matrix 60.1 %"
   std::string energy_words() const {
     const double all = sum_of(energy_->kinds_j, [](const auto& kind) { return kind.second; });
-    if (all <= 0) return "; the energy is not known: " + energy_->missing;
+    if (energy_->kinds_j.empty())
+      return "; the energy is not known: " +
+             (energy_->missing.empty() ? "nothing runs" : energy_->missing.begin()->second);
+    if (all <= 0) return "; the recording shows no power";
     std::string parts;
     for (const auto& [kind, energy] : energy_->kinds_j)
       parts += fmt::format("{}{} {:.1f} %", parts.empty() ? "" : ", ", kind, 100 * energy / all);
-    return fmt::format("; of {} J of the ranks' GPUs: {}{}", significant(all), parts,
-                       energy_->missing.empty() ? "" : ", more is not known");
+    return fmt::format("; of {} J of the ranks' GPUs: {}", significant(all), parts);
   }
   static std::string percent_text(int64_t part, int64_t whole) {
     return fmt::format("{:.1f} %", percent(part, whole));
@@ -506,29 +554,33 @@ class Operators {
   std::map<std::tuple<std::string, std::string, std::string, std::string>,
            std::pair<std::vector<OperatorArgument>, std::optional<OperatorWork>>>
       work_;
-  std::vector<int32_t> parent_;                                   // of host spans
-  std::map<std::pair<int32_t, int64_t>, std::string> module_of_;  // by rank and sequence
-  std::map<int32_t, Row> of_call_;                                // by host span
+  std::vector<int32_t> parent_;                            // of host spans
+  std::map<std::pair<int32_t, int64_t>, Place> place_of_;  // by rank and sequence
+  std::map<int32_t, Row> of_call_;                         // by host span
   std::map<Alike, Row> operators_;
   std::map<std::pair<std::string, std::string>, Row> kernels_;  // by operator and kernel
   std::map<std::array<std::string, 5>, size_t> place_of_use_;
   std::vector<OperatorUse> uses_;  // all there are, in order of launch
-  std::map<std::string, Row> modules_, kinds_, directions_;
+  std::map<std::string, Row> modules_, layers_, kinds_, directions_;
   int64_t all_time_ = 0, unknown_time_ = 0;  // ns
   std::optional<RoofLine> roof_line_;        // of the operator that computes longest
   int64_t roofed_time_ = 0;
 };
 
-/// The mean of the recorded clocks while the trace lasts, over the boost clock.
+/// The mean of the traced ranks' recorded clocks while the trace lasts, over the boost clock.
 std::optional<double> clock_share(const run::Run& recording, const run::Timeline& timeline,
                                   const spec::Gpu& gpu) {
   const auto extent = run::extent(timeline);
+  const std::set<int32_t> ranks = given_ranks(timeline);
   double sum = 0;
   int64_t count = 0;
-  for (const run::Series& series : recording.series)
-    for (size_t i = 0; series.signal == "sm_clock_mhz" && extent && i < series.times.size(); ++i)
-      if (series.times[i] >= extent->begin && series.times[i] <= extent->end)
-        sum += series.values[i], ++count;
+  for (const run::Device& device : recording.devices) {
+    const run::Series* clock = run::find_series(recording, "sm_clock_mhz", device.index);
+    if (clock == nullptr || !extent || !device.rank || !ranks.contains(*device.rank)) continue;
+    for (size_t i = 0; i < clock->times.size(); ++i)
+      if (clock->times[i] >= extent->begin && clock->times[i] <= extent->end)
+        sum += clock->values[i], ++count;
+  }
   if (count == 0 || !gpu.boost_clock) return std::nullopt;
   return sum / as_real(count) / (*gpu.boost_clock / unit::MHz);
 }
@@ -596,7 +648,12 @@ Result<TraceReport> trace_operators(const TraceOptions& options) {
     if (auto loaded = spec::load_gpu(library, *known)) gpu = *std::move(loaded);
   if (gpu) {
     roof = {.name = *known, .gpu = &*gpu};
-    if (recording) roof.clock_share = clock_share(*recording, input.timeline(), *gpu).value_or(1);
+    const auto share = recording ? clock_share(*recording, input.timeline(), *gpu) : std::nullopt;
+    roof.clock_share = share.value_or(1);
+    if (recording && !share)
+      input.remarks.emplace_back(
+          "the recording has no clock of these GPUs meanwhile: the roof is that of the boost "
+          "clock");
   } else {
     input.remarks.emplace_back("the trace's GPU is not in the library: there is no roof");
   }
@@ -606,6 +663,7 @@ Result<TraceReport> trace_operators(const TraceOptions& options) {
         "energy is known");
   Operators operators(input, std::move(roof));
   operators.collect(nullptr, recording ? &*recording : nullptr);
+  operators.note_energy(input.remarks);
   TraceReport report = operators.report(options.rows());
   report.remarks = std::move(input.remarks);
   return report;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <random>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -208,7 +210,8 @@ struct MeteredSteps {
   run::Run recording;
   std::string trace;
 
-  MeteredSteps() {
+  explicit MeteredSteps(double noise = 0) {
+    std::mt19937_64 random(5);
     std::string events;
     run::Series power{.signal = "power_w", .device = 0};
     int64_t now = 1000, id = 0, next = 100'000;  // us
@@ -228,7 +231,8 @@ struct MeteredSteps {
           now = until;
           if (now < next) continue;
           power.times.emplace_back(1000 * now);
-          power.values.push_back((joules - at_last) / 0.1);
+          const double error = noise * (as_real(random() % 2001) / 1000 - 1);
+          power.values.push_back((joules - at_last) / 0.1 + error);
           at_last = joules;
           next += 100'000;
         }
@@ -282,6 +286,31 @@ TEST_CASE("a recording tells the joules of each operator, and of its flops") {
         doctest::Approx(800 * (620 * 6.1e-3 + 480 * 2.7e-3)).epsilon(0.02));
   CAPTURE(report.headlines.front());
   CHECK(contains(report.headlines.front(), "idle 1.7 %"));
+}
+
+TEST_CASE("joules of operators add up to the recording's, whatever its noise") {
+  const ScratchFolder place;
+  const double truth = MeteredSteps::steps * (620 * 6.1e-3 + 480 * 2.7e-3 + 310 * 3e-3);
+  for (const double noise : {5.0, 20.0, 50.0}) {
+    CAPTURE(noise);
+    const MeteredSteps metered(noise);
+    must(run::save(metered.recording, place.path("job.run")));
+    const auto report = must(trace_operators(
+        {.analysis = "operators",
+         .files = {place.file("rank0.json", metered.trace), place.path("job.run")}}));
+    const auto table = std::ranges::find(report.tables, "operators", &DataTable::name);
+    const auto column = as_size(std::ranges::find(table->columns, "energy_j", &DataColumn::key) -
+                                table->columns.begin());
+    double all = 0;
+    for (size_t row = 0; row < 3; ++row) {
+      const auto& part = MeteredSteps::parts[row == 0 ? 0 : 3 - row];
+      const double joules = *number_in(table->rows[row][column]);
+      all += joules;
+      const double right = MeteredSteps::steps * part.watts * 1e-6 * as_real(part.length);
+      CHECK(std::abs(joules - right) <= 3 * *number_in(table->rows[row][column + 1]));
+    }
+    CHECK(all == doctest::Approx(truth).epsilon(0.025));  // idle, 2 %, is hard to tell
+  }
 }
 
 TEST_CASE("without power, an operator's joules are missing with the reason, not zero") {

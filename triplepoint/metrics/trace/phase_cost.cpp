@@ -64,8 +64,8 @@ class LeastSquares {
 
   struct Solution {
     std::vector<double> x;
-    std::vector<double> deviation;  // one standard deviation of each, from the residuals
-    double residual = 0;            // sum of their squares
+    std::vector<double> deviation;      // one standard deviation of each, from the residuals
+    double residual = 0, variance = 0;  // sum of their squares; of one
   };
   /// Nothing where the equations do not tell the unknowns apart, or leave no residual to judge by.
   std::optional<Solution> solve() const {
@@ -83,6 +83,7 @@ class LeastSquares {
     }
     solution.residual = std::max(0.0, residual);
     const double variance = solution.residual / as_real(equations_ - unknowns_);
+    solution.variance = variance;
     for (size_t i = 0; i < unknowns_; ++i)
       solution.deviation.push_back(std::sqrt(variance * std::max(0.0, inverse[i * unknowns_ + i])));
     return solution;
@@ -184,7 +185,22 @@ struct PowerView {
   int64_t window = 0;  // ns before its stamp that a value is the mean of
 };
 
-std::optional<PowerView> find_power(const run::Run& run, int32_t device, const SensorView& view) {
+/// Mean power between the values of a counter.
+run::Series differenced(const run::Series& counter) {
+  run::Series power{.signal = "power_w", .device = counter.device};
+  for (size_t i = 1; i < counter.times.size(); ++i) {
+    const double length = (counter.times[i] - counter.times[i - 1]) / unit::s;
+    const double growth = counter.values[i] - counter.values[i - 1];
+    if (length <= 0 || growth < 0) continue;
+    power.times.push_back(counter.times[i]);
+    power.values.push_back(growth / length);
+  }
+  return power;
+}
+
+/// The best that there is; of a counter what it says, put into `made`.
+std::optional<PowerView> find_power(const run::Run& run, int32_t device, const SensorView& view,
+                                    run::Series& made) {
   using Holds = HeldSeries::Holds;
   struct Signal {
     std::string_view name;
@@ -202,7 +218,12 @@ std::optional<PowerView> find_power(const run::Run& run, int32_t device, const S
     if (window < 0) found.window = found.held.period();
     return found;
   }
-  return std::nullopt;
+  const run::Series* counter = run::find_series(run, "energy_j", device);
+  if (counter == nullptr || counter->times.size() < 3) return std::nullopt;
+  made = differenced(*counter);
+  PowerView found{&made, HeldSeries(made, Holds::since_last), 0};
+  found.window = found.held.period();
+  return found;
 }
 
 /// One rank's phases and its device's series.
@@ -210,7 +231,7 @@ class RankCosts {
  public:
   RankCosts(const std::vector<const Phase*>& phases, const run::Run& run, int32_t device,
             const SensorView& view)
-      : phases_(phases), run_(run), device_(device), power_(find_power(run, device, view)) {
+      : phases_(phases), run_(run), device_(device), power_(find_power(run, device, view, made_)) {
     if (power_ && !view.window && power_->series->signal == "power_instant_w") fit_window();
   }
 
@@ -221,6 +242,10 @@ class RankCosts {
                      .rank = phase->rank,
                      .time = phase->time(),
                      .occurrences = static_cast<int64_t>(phase->intervals.size())};
+      if (power_)
+        power_->held.over(phase->intervals, [&](const auto&, const TimeInterval& part) {
+          cost.sampled += part.end - part.begin;
+        });
       add_energy(*phase, cost);
       add_readings(*phase, cost);
       add_throttle(*phase, cost);
@@ -363,7 +388,10 @@ class RankCosts {
     std::vector<size_t> seen;  // phases that some sample saw
     std::optional<LeastSquares::Solution> solution;
     size_t samples = 0;
-    double highest = 0;  // that was sampled
+    double highest = 0;          // that was sampled
+    double spread = 0;           // W, of the phases of a kind
+    std::vector<size_t> groups;  // of the seen: of their kind, else the number of kinds
+    size_t kinds = 0;
   };
   Fold fold() const {
     Fold made;
@@ -372,14 +400,69 @@ class RankCosts {
     for (size_t k = 0; k <= phases_.size(); ++k)
       if (std::ranges::any_of(rows, [&](const auto& row) { return row[k] > 0; }))
         made.seen.push_back(k);
-    LeastSquares equations(made.seen.size());
-    for (const auto& row : rows) {
-      const std::vector<double> a = mapped(made.seen, [&](const size_t k) { return row[k]; });
-      equations.add(a, row.back());
+    for (const auto& row : rows)
       made.highest = std::max(made.highest, row.back());
+    group(made);
+    constexpr double spread_in_kind = 0.2;  // of the mean power
+    if (!rows.empty())
+      made.spread = spread_in_kind * sum_of(rows, [](const auto& row) { return row.back(); }) /
+                    as_real(rows.size());
+    // How much a kind holds depends on the noise, which is known once it holds.
+    double hold = 1;
+    constexpr int passes = 4;
+    std::vector<bool> is_none(made.seen.size(), false);  // draws nothing: less would be negative
+    for (int pass = 0; pass < (made.kinds == 0 ? 1 : passes); ++pass) {
+      made.solution = solved(made, rows, hold, is_none);
+      if (!made.solution || made.spread <= 0) break;
+      hold = std::max(1e-3, std::sqrt(made.solution->variance) / made.spread);
+      for (size_t i = 0; i < made.seen.size(); ++i)
+        is_none[i] = is_none[i] || made.solution->x[i] < 0;
     }
-    made.solution = equations.solve();
+    for (size_t i = 0; i < made.seen.size(); ++i)
+      if (is_none[i] && made.solution) made.solution->x[i] = 0;
     return made;
+  }
+
+  /// Numbers the kinds of which several phases were seen.
+  void group(Fold& made) const {
+    std::map<std::string_view, size_t> counts, numbers;
+    const auto kind = [&](size_t k) {
+      return k < phases_.size() ? std::string_view(phases_[k]->kind) : std::string_view();
+    };
+    for (const size_t k : made.seen)
+      ++counts[kind(k)];
+    for (const auto& [name, count] : counts)
+      if (!name.empty() && count > 1) numbers.emplace(name, numbers.size());
+    made.kinds = numbers.size();
+    for (const size_t k : made.seen)
+      made.groups.push_back(value_at(numbers, kind(k)).value_or(made.kinds));
+  }
+
+  /// The samples' equations, and one for each phase of a kind: `hold` times its distance to the
+  /// kind's power, another unknown, is 0.
+  static std::optional<LeastSquares::Solution> solved(const Fold& made,
+                                                      const std::vector<std::vector<double>>& rows,
+                                                      double hold,
+                                                      const std::vector<bool>& is_none) {
+    const size_t seen = made.seen.size(), unknowns = seen + made.kinds;
+    LeastSquares equations(unknowns);
+    for (const auto& row : rows) {
+      std::vector<double> a = mapped(made.seen, [&](const size_t k) { return row[k]; });
+      a.resize(unknowns, 0.0);
+      equations.add(a, row.back());
+    }
+    for (size_t i = 0; i < seen; ++i) {
+      if (is_none[i]) {
+        std::vector<double> a(unknowns, 0.0);
+        a[i] = as_real(rows.size());
+        equations.add(a, 0);
+      }
+      if (made.groups[i] == made.kinds) continue;
+      std::vector<double> a(unknowns, 0.0);
+      a[i] = hold, a[seen + made.groups[i]] = -hold;
+      equations.add(a, 0);
+    }
+    return equations.solve();
   }
 
   /// Mean square that the phases' powers leave of the sampled values.
@@ -403,7 +486,9 @@ class RankCosts {
       const auto place = std::ranges::find(folded.seen, k);
       const auto i = as_size(place - folded.seen.begin());
       if (solution && place != folded.seen.end() && is_told(i)) {
-        set_energy(costs[k], "folded", solution->x[i] * seconds(costs[k].time),
+        const bool of_kind =
+            folded.groups[i] < folded.kinds && solution->deviation[i] > folded.spread / 2;
+        set_energy(costs[k], of_kind ? "kind" : "folded", solution->x[i] * seconds(costs[k].time),
                    solution->deviation[i] * seconds(costs[k].time));
       } else {
         costs[k].method.clear();
@@ -502,6 +587,7 @@ class RankCosts {
   const std::vector<const Phase*>& phases_;
   const run::Run& run_;
   int32_t device_;
+  run::Series made_;  // of a counter
   std::optional<PowerView> power_;
 };
 

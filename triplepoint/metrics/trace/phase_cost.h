@@ -21,6 +21,7 @@ struct Phase {
   std::string label;
   int32_t rank = 0;
   std::vector<TimeInterval> intervals;
+  std::string kind = "";  // phases of one kind draw about the same power; empty: of none
   int64_t time() const;
 };
 
@@ -43,12 +44,15 @@ struct PhaseCost {
   std::string label;
   int32_t rank = 0;
   int64_t time = 0, occurrences = 0;  // ns; intervals
+  int64_t sampled = 0;                // ns of it that the power series covers
   std::optional<double> energy_j, energy_uncertainty_j;
   std::optional<double> power_mean_w, power_uncertainty_w, power_peak_w;
   std::optional<double> die_mean_c, die_peak_c, sm_clock_mean_mhz;
   std::map<std::string, double> throttle;  // reason -> share of the phase's time
   bool throttle_known = false;             // whether anything was recorded of it
-  std::string method;   // "counter", "integrated", "folded"; empty where the energy is not known
+  // "counter", "integrated", "folded", "kind" (folded, but mostly the power of its kind); empty
+  // where the energy is not known
+  std::string method;
   std::string missing;  // why the energy is not known
 };
 
@@ -72,6 +76,12 @@ struct SensorView {
 ///               each phase, as if the steps were laid over each other and sampled at all their
 ///               offsets. Uncertainty: one standard deviation from the residuals; above the highest
 ///               value, or with a power below zero by more, the phase is not told
+///
+/// Powers of a kind's phases are drawn together: each is the kind's, which is fitted, too, give or
+/// take a fifth of the mean of all samples (chosen). What samples do not tell apart stays there,
+/// and the uncertainty says so; energies of all phases add up to what was sampled.
+///
+/// A counter alone is differenced to the mean power between its values.
 ///
 /// Folding assumes that a phase draws the same power each time. Source of the sensors' habits:
 /// "Part-time power measurements", SC 2024 (arXiv 2312.02741).
