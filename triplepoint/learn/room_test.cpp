@@ -9,6 +9,7 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/sim/device_phase.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::learn {
@@ -74,6 +75,11 @@ TEST_CASE("what one layout teaches of inlet, slots and boards holds for another"
   CHECK(room.boards[13] == doctest::Approx(1.6).epsilon(0.1));
   const double shipped = rms_between(other, real_room(other));
   CHECK(rms_between(in_room(other, room), real_room(other)) < 0.2 * shipped);
+  // A typical node has typical boards, not those of the first node.
+  spec::Job typical = in_room(other, room);
+  const Watts with_boards = sim::typical_node_power(typical, 500 * unit::W);
+  typical.environment.device_resistances.clear();
+  CHECK(with_boards == sim::typical_node_power(typical, 500 * unit::W));
 }
 
 TEST_CASE("without powers the mean may be the simulated power's fault and is believed less") {

@@ -94,6 +94,7 @@ namespace {
 
 spec::Job mean_node(spec::Job job) {
   job.cluster.num_nodes = 1;
+  job.environment.device_resistances.clear();
   job.cluster.gpu.variability = {};
   job.cluster.chassis.inlet_spread = {};
   if (job.cluster.liquid_chassis) job.cluster.liquid_chassis->inlet_spread = {};

@@ -122,6 +122,7 @@ HardwareVariation draw_hardware_variation(const spec::Job& job) {
   hardware.thermal_resistance =
       deal_factors(devices, spread.thermal_resistance, seed, Draw::thermal_resistance);
   const std::vector<double>& known = job.environment.device_resistances;
+  TPT_EXPECT(known.size() <= hardware.thermal_resistance.size());
   for (size_t i = 0; i < known.size(); ++i)
     if (known[i] > 0) hardware.thermal_resistance[i] = known[i];
   hardware.host_factor =
