@@ -16,8 +16,6 @@
 namespace triplepoint {
 namespace {
 
-using search::test::must;
-
 constexpr uint64_t plans_per_problem = 200;
 
 struct Problem {

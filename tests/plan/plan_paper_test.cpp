@@ -8,11 +8,11 @@
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
+#include "triplepoint/base/must_testing.h"
 
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/search/search.h"
-#include "triplepoint/search/testing.h"
 
 namespace triplepoint {
 namespace {
@@ -20,8 +20,6 @@ namespace {
 // Published numbers are read from figures; the same configuration differs by 3 to 10 % between two
 // of them. What lies closer together than this has no order.
 constexpr double readable = 0.03;
-
-using search::test::must;
 
 double step_of(int64_t tensor, int64_t pipeline, int64_t micro) {
   const spec::Library library = spec::default_library();

@@ -57,7 +57,7 @@ TEST_CASE("no plan is faster or thriftier than its bound under a power limit, wi
 
 TEST_CASE("the energy that a bound finds is most of what a plan needs") {
   for (const spec::Job& job : test::few_jobs()) {
-    const Space space(job, Reach::launchable, test::must(parse_fixed("cp=1,recompute=none")));
+    const Space space(job, Reach::launchable, must(parse_fixed("cp=1,recompute=none")));
     LayoutScan scan(space, {}, typical_of(job));
     StepEvaluator evaluator(job, typical_of(job));
     std::vector<double> found;

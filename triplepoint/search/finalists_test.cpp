@@ -18,7 +18,7 @@ spec::Job paper_job() {
 }
 
 Ranking rank(const char* fixed, const Objective& objective, const Limits& limits, int threads = 1) {
-  const Space space(paper_job(), Reach::launchable, test::must(parse_fixed(fixed)));
+  const Space space(paper_job(), Reach::launchable, must(parse_fixed(fixed)));
   return rank_plans(space, objective, limits,
                     {.search = {.threads = threads, .keep = 6}, .top = 3});
 }
@@ -139,7 +139,7 @@ TEST_CASE("a power limit for least energy at the site raises it on no plan") {
   job.environment.pue = 1.5;
   const auto ranked_in = [&](metrics::EnergyScope scope) {
     const Objective objective = objective_of(Goal::energy, job, {}, scope);
-    const Space space(job, Reach::launchable, test::must(parse_fixed(layouts)));
+    const Space space(job, Reach::launchable, must(parse_fixed(layouts)));
     auto ranked = rank_plans(space, objective, {}, {.search = {.keep = 6}, .top = 3}).ranked;
     for (const Finalist& plan : ranked) {
       spec::Job at_full_power = job_of(job, plan);
@@ -165,7 +165,7 @@ TEST_CASE("the objective decides: no plan of the energy ranking beats it in ener
 }
 
 TEST_CASE("shown plans differ in more than chunks, and say what they are best of") {
-  const Space space(paper_job(), Reach::launchable, test::must(parse_fixed("sp=on,uneven=off")));
+  const Space space(paper_job(), Reach::launchable, must(parse_fixed("sp=on,uneven=off")));
   const auto ranked =
       rank_plans(space, {}, {}, {.search = {.keep = 8}, .top = 5, .kinds = true}).ranked;
   REQUIRE(ranked.size() >= 5);
@@ -237,7 +237,7 @@ TEST_CASE("for a job out of memory the fastest way to save is named") {
   job.plan.tensor_parallel_size = 8;
   job.plan.sharding = spec::Sharding::optimizer;
   job.plan.optimizer =
-      test::must(spec::load_optimizer(spec::default_library(), "distributed_fused_adam_bf16"));
+      must(spec::load_optimizer(spec::default_library(), "distributed_fused_adam_bf16"));
   const auto fits = nearest_that_fits(job);
   REQUIRE(fits);
   CHECK(flags_between(job, *fits) == "--sequence-parallel");

@@ -50,7 +50,7 @@ TEST_CASE("the search finds the optimum of an exhaustive one, for every objectiv
       {test::job_on("mixtral-8x7b", "dgx-h100", {.nodes = 2, .batch = 32, .layers = 16}),
        Reach::launchable, "cp=1,mbs=2,tp=1|2,pp=2|4"}};
   for (const Case& each : cases) {
-    const Space space(each.job, each.reach, test::must(parse_fixed(each.fixed)));
+    const Space space(each.job, each.reach, must(parse_fixed(each.fixed)));
     CAPTURE(each.job.name);
     REQUIRE(space.size() > 500);
     const std::vector<Best> expected = exhaust(space, {});
@@ -67,7 +67,7 @@ TEST_CASE("the search finds the optimum of an exhaustive one, for every objectiv
 
 TEST_CASE("a plan is turned down without its shared links only where it cannot win with them") {
   const spec::Job job = test::job_on("llama3-70b", "hgx-h200", {.nodes = 2, .batch = 32});
-  const Space space(job, Reach::launchable, test::must(parse_fixed("tp=2,cp=1,recompute=none")));
+  const Space space(job, Reach::launchable, must(parse_fixed("tp=2,cp=1,recompute=none")));
   StepEvaluator evaluator(job, typical_of(job));
   int64_t turned_down = 0, slowed = 0;
   for (int64_t i = 0; i < space.size(); i += 1 + space.size() / 200) {
@@ -98,7 +98,7 @@ TEST_CASE("of equally good plans the first of the space is found") {
   const spec::Job job =
       test::job_on("gpt3-1.3b", "dgx-a100", {.nodes = 2, .batch = 16, .layers = 8});
   const Space space(job, Reach::launchable,
-                    test::must(parse_fixed("tp=2,pp=4,cp=1,mbs=8,sp=off,recompute=none")));
+                    must(parse_fixed("tp=2,pp=4,cp=1,mbs=8,sp=off,recompute=none")));
   REQUIRE(space.layouts().size() == 1);
   const std::vector<Best> expected = exhaust(space, {});
   for (size_t g = 0; g < expected.size(); ++g) {
@@ -112,7 +112,7 @@ TEST_CASE("of equally good plans the first of the space is found") {
 
 TEST_CASE("any number of threads finds the same plans and counts the same work") {
   const spec::Job job = test::job_on("gpt3-175b", "hgx-h200", {.nodes = 4, .batch = 128});
-  const Space space(job, Reach::launchable, test::must(parse_fixed("cp=1,sp=on")));
+  const Space space(job, Reach::launchable, must(parse_fixed("cp=1,sp=on")));
   const Found one = search(space, {}, {}, {.threads = 1, .keep = 6});
   for (const int threads : {2, 5}) {
     const Found many = search(space, {}, {}, {.threads = threads, .keep = 6});
@@ -128,7 +128,7 @@ TEST_CASE("any number of threads finds the same plans and counts the same work")
 
 TEST_CASE("memory that must stay free is left free, and asking for it never speeds a plan up") {
   const spec::Job job = test::job_on("gpt3-175b", "hgx-h200", {.nodes = 4, .batch = 128});
-  const Space space(job, Reach::launchable, test::must(parse_fixed("cp=1,vpp=1")));
+  const Space space(job, Reach::launchable, must(parse_fixed("cp=1,vpp=1")));
   double last = 0;
   for (const double free_gb : {0., 10., 20.}) {
     Limits limits;

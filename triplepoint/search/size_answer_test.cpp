@@ -18,17 +18,17 @@ Sized sized(int64_t nodes, double days, double money) {
 
 TEST_CASE("numbers of nodes are one, doubled, or in steps, and end where they are said to") {
   using Nodes = std::vector<int64_t>;
-  CHECK(test::must(parse_nodes("8")) == Nodes{8});
-  CHECK(test::must(parse_nodes("8..60")) == Nodes{8, 16, 32, 60});
-  CHECK(test::must(parse_nodes("2..7/2")) == Nodes{2, 4, 6, 7});
+  CHECK(must(parse_nodes("8")) == Nodes{8});
+  CHECK(must(parse_nodes("8..60")) == Nodes{8, 16, 32, 60});
+  CHECK(must(parse_nodes("2..7/2")) == Nodes{2, 4, 6, 7});
   for (const char* wrong : {"0", "8..4", "a..b", "1..100000/1", "8..16/0", ""})
     CHECK_FALSE(parse_nodes(wrong));
 }
 
 TEST_CASE("money is a number with its thousands or millions, in whatever currency") {
-  CHECK(test::must(parse_money("3 MUSD")) == 3e6);
-  CHECK(test::must(parse_money("250k")) == 250e3);
-  CHECK(test::must(parse_money("1e6")) == 1e6);
+  CHECK(must(parse_money("3 MUSD")) == 3e6);
+  CHECK(must(parse_money("250k")) == 250e3);
+  CHECK(must(parse_money("1e6")) == 1e6);
   for (const char* wrong : {"", "USD", "-3M", "0"})
     CHECK_FALSE(parse_money(wrong));
 }

@@ -35,7 +35,7 @@ TEST_CASE("every plan of a space can run, and none carries an option without eff
 
 TEST_CASE("no two plans of a space are the same") {
   const spec::Job base = test::job_on("gpt3-5b", "dgx-a100", {.nodes = 1, .batch = 8});
-  const Space space(base, Reach::launchable, test::must(parse_fixed("cp=1,mbs=1|2")));
+  const Space space(base, Reach::launchable, must(parse_fixed("cp=1,mbs=1|2")));
   std::set<std::string> seen;
   for (int64_t i = 0; i < space.size(); ++i)
     seen.insert(key_of(base, space.plan(i)));
@@ -45,7 +45,7 @@ TEST_CASE("no two plans of a space are the same") {
 TEST_CASE("a space holds what a user would write down by hand") {
   const spec::Job base = test::job_on("gpt3-175b", "hgx-h200", {.nodes = 4, .batch = 128});
   const Space space(base, Reach::launchable,
-                    test::must(parse_fixed("tp=8,pp=4,vpp=1,mbs=2,recompute=full,sp=on,cp=1")));
+                    must(parse_fixed("tp=8,pp=4,vpp=1,mbs=2,recompute=full,sp=on,cp=1")));
   REQUIRE(space.layouts().size() == 1);
   CHECK(space.layouts()[0] == Layout{.tensor = 8, .pipeline = 4, .expert_tensor = 8, .micro = 2});
   bool found = false;
@@ -58,7 +58,7 @@ TEST_CASE("a space holds what a user would write down by hand") {
 TEST_CASE("full recompute can be fixed to all layers, whatever their number in a chunk") {
   const spec::Job base = test::job_on("gpt3-5b", "dgx-a100", {.nodes = 2, .batch = 16});
   const auto choices = [&](const char* fix) {
-    const Space space(base, Reach::launchable, test::must(parse_fixed(fix)));
+    const Space space(base, Reach::launchable, must(parse_fixed(fix)));
     std::set<std::optional<int64_t>> found;
     for (int64_t i = 0; i < space.size(); ++i)
       found.insert(space.plan(i).recompute_layers);
@@ -72,7 +72,7 @@ TEST_CASE("full recompute can be fixed to all layers, whatever their number in a
 TEST_CASE("the ranks of a context group share the optimizer's state, and its traffic hides") {
   const spec::Job base = test::job_on("llama3-8b", "dgx-h100", {.nodes = 1, .batch = 8});
   const Space space(base, Reach::launchable,
-                    test::must(parse_fixed("tp=4,pp=1,cp=2,mbs=1,sharding=optimizer")));
+                    must(parse_fixed("tp=4,pp=1,cp=2,mbs=1,sharding=optimizer")));
   REQUIRE(space.size() > 0);
   bool hides = false;
   for (int64_t i = 0; i < space.size(); ++i)
@@ -83,7 +83,7 @@ TEST_CASE("the ranks of a context group share the optimizer's state, and its tra
 void check_reaches(const spec::Job& base) {
   CAPTURE(base.model.name);
   const auto keys = [&](Reach reach) {
-    const Space space(base, reach, test::must(parse_fixed("cp=1,mbs=1")));
+    const Space space(base, reach, must(parse_fixed("cp=1,mbs=1")));
     std::set<std::string> seen;
     for (int64_t i = 0; i < space.size(); ++i)
       seen.insert(key_of(base, space.plan(i)));
@@ -99,7 +99,7 @@ TEST_CASE("the exchange between experts is overlapped where Megatron-Core starts
   spec::Job base = test::job_on("mixtral-8x7b", "dgx-h100", {.nodes = 2, .batch = 64});
   const auto overlapped = [&](const char* fix) {
     const Space space(base, Reach::launchable,
-                      test::must(parse_fixed(std::string("cp=1,tp=2,mbs=1,") + fix)));
+                      must(parse_fixed(std::string("cp=1,tp=2,mbs=1,") + fix)));
     int64_t count = 0;
     for (int64_t i = 0; i < space.size(); ++i) {
       const spec::Plan plan = space.plan(i);
@@ -148,7 +148,7 @@ bool has_plan(const Space& space, const auto& is) {
 TEST_CASE("hybrid sharding groups stay as given, in plans with FSDP whose replicas they divide") {
   spec::Job base = test::job_on("llama3-8b", "dgx-h100", {.nodes = 2, .batch = 16});
   base.plan.sharding_group_size = 8;
-  const Space space(base, Reach::launchable, test::must(parse_fixed("tp=1|4,pp=1,cp=1,mbs=1")));
+  const Space space(base, Reach::launchable, must(parse_fixed("tp=1|4,pp=1,cp=1,mbs=1")));
   bool keeps = false;
   for (int64_t i = 0; i < space.size(); ++i) {
     const spec::Plan plan = space.plan(i);
@@ -162,11 +162,11 @@ TEST_CASE("hybrid sharding groups stay as given, in plans with FSDP whose replic
 TEST_CASE("FSDP shards over all ranks and over those of a node") {
   const spec::Job base = test::job_on("llama3-8b", "dgx-h100", {.nodes = 4, .batch = 32});
   const char* fixed = "tp=2,pp=1,cp=1,mbs=1,sharding=parameters";
-  const Space space(base, Reach::launchable, test::must(parse_fixed(fixed)));
+  const Space space(base, Reach::launchable, must(parse_fixed(fixed)));
   for (const int64_t group : {0, 4})
     CHECK(has_plan(space, [&](const spec::Plan& p) { return p.sharding_group_size == group; }));
   const Space of_eight(base, Reach::launchable,
-                       test::must(parse_fixed(std::string(fixed) + ",sharding-group=8")));
+                       must(parse_fixed(std::string(fixed) + ",sharding-group=8")));
   CHECK(of_eight.size() > 0);
   for (int64_t i = 0; i < of_eight.size(); ++i)
     CHECK(of_eight.plan(i).sharding_group_size == 8);
@@ -175,8 +175,7 @@ TEST_CASE("FSDP shards over all ranks and over those of a node") {
 TEST_CASE("selective recompute takes sets of modules where Megatron-Core can") {
   using enum spec::RecomputeModule;
   spec::Job base = test::job_on("deepseek-v3", "dgx-h100", {.nodes = 8, .batch = 64});
-  const Fixed fixed =
-      test::must(parse_fixed("tp=1,pp=4,vpp=1,ep=8,cp=1,mbs=1,recompute=selective"));
+  const Fixed fixed = must(parse_fixed("tp=1,pp=4,vpp=1,ep=8,cp=1,mbs=1,recompute=selective"));
   const auto has = [](const Space& space, const ModuleSet& set) {
     return has_plan(space, [&](const spec::Plan& plan) { return plan.recompute_modules == set; });
   };
@@ -187,8 +186,8 @@ TEST_CASE("selective recompute takes sets of modules where Megatron-Core can") {
   base.stack.framework = "torchtitan";
   CHECK_FALSE(has(Space(base, Reach::launchable, fixed), {mla_up_proj}));
   const Space chosen(base, Reach::launchable,
-                     test::must(parse_fixed("tp=1,pp=4,vpp=1,ep=8,cp=1,mbs=1,recompute=selective,"
-                                            "recompute-modules=moe_act+layernorm")));
+                     must(parse_fixed("tp=1,pp=4,vpp=1,ep=8,cp=1,mbs=1,recompute=selective,"
+                                      "recompute-modules=moe_act+layernorm")));
   for (int64_t i = 0; i < chosen.size(); ++i)
     CHECK(chosen.plan(i).recompute_modules == ModuleSet{moe_act, layernorm});
 }
@@ -196,7 +195,7 @@ TEST_CASE("selective recompute takes sets of modules where Megatron-Core can") {
 TEST_CASE("chunks may hold unequal numbers of layers where less than a layer a stage is over") {
   const spec::Job base = test::job_on("deepseek-v3", "dgx-h100", {.nodes = 32, .batch = 1024});
   const auto splits = [&](const char* fixed) {
-    return Space(base, Reach::launchable, test::must(parse_fixed(fixed))).size();
+    return Space(base, Reach::launchable, must(parse_fixed(fixed))).size();
   };
   CHECK(splits("tp=2,pp=8,vpp=4,ep=16,mbs=1") > 0);  // 61 layers, embedding and head: 63 of 64
   CHECK(splits("tp=1,pp=16,vpp=2,ep=8,mbs=1") > 0);
@@ -207,7 +206,7 @@ TEST_CASE("chunks may hold unequal numbers of layers where less than a layer a s
 TEST_CASE("the order of ranks is searched where it is asked for") {
   const spec::Job base = test::job_on("llama3-8b", "dgx-h100", {.nodes = 2, .batch = 16});
   const Space both(base, Reach::launchable,
-                   test::must(parse_fixed("tp=2,pp=2,cp=1,rank-order=tp-cp-ep-dp-pp|tp-pp-dp")));
+                   must(parse_fixed("tp=2,pp=2,cp=1,rank-order=tp-cp-ep-dp-pp|tp-pp-dp")));
   for (const auto order : {spec::RankOrder::tp_cp_ep_dp_pp, spec::RankOrder::tp_pp_dp})
     CHECK(has_plan(both, [&](const spec::Plan& plan) { return plan.rank_order == order; }));
 }
@@ -227,8 +226,7 @@ TEST_CASE("splits hold every layer, and embedding and head are counted where the
 }
 
 TEST_CASE("what may be fixed is said when a key or a value is wrong") {
-  CHECK(test::must(parse_fixed("tp=8|4,recompute=full,uneven=off")).tensor ==
-        std::vector<int64_t>{8, 4});
+  CHECK(must(parse_fixed("tp=8|4,recompute=full,uneven=off")).tensor == std::vector<int64_t>{8, 4});
   for (const char* wrong : {"tp", "tpp=8", "tp=x", "tp=0", "recompute=some", "sp=yes", "tp=8,,",
                             "recompute-modules=mlp+all", "tp=8,tp=4", "recompute-modules=mlp+mlp",
                             "rank-order=pp", "sharding-group=0", "recompute-layers=most"})

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include <doctest/doctest.h>
+#include "triplepoint/base/must_testing.h"
 
 #include "triplepoint/spec/load.h"
 
@@ -11,12 +11,6 @@
 
 /// Small jobs on real machines, for the tests of this module.
 namespace triplepoint::search::test {
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) FAIL(result.error().what);
-  return *std::move(result);
-}
 
 struct Sizes {
   int64_t nodes = 1, batch = 32, layers = 0;  // 0: the model's own
