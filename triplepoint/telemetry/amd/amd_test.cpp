@@ -69,8 +69,6 @@ TEST_CASE("every version's fields are where C puts them") {
 
   const auto now = must(parse_gpu_metrics(blob::bytes_of(mi300x())));
   CHECK_FALSE(now.edge_c);  // MI300 has no edge sensor
-  CHECK(now.junction_c == 61);
-  CHECK(now.power_instant_w == 680);
   CHECK(now.sm_clock_mhz == 2000);
   CHECK(now.accumulation == 1000);
   CHECK(now.power_limit == 100);
