@@ -76,6 +76,11 @@ DataTable sides_table(const SteerOutcome& outcome) {
   };
   add("static", outcome.fixed.totals, 0, 0);
   add("dynamic", outcome.steered.totals, outcome.moves, outcome.restarts);
+  if (outcome.scope != metrics::EnergyScope::gpu) return table;
+  constexpr std::ptrdiff_t of_gpus = 3;  // as the column before says already
+  table.columns.erase(table.columns.begin() + of_gpus);
+  for (auto& row : table.rows)
+    row.erase(row.begin() + of_gpus);
   return table;
 }
 

@@ -182,6 +182,16 @@ TEST_CASE("on a fault-free machine nothing is done, and both sides are equal") {
   CHECK(outcome.ratio() == 1);
 }
 
+TEST_CASE("energy has one column where that of the GPUs counts, else two") {
+  const SteerTotals totals{.time = 60 * unit::s, .steps = 20};
+  SteerOutcome outcome{.fixed = {.totals = totals}, .steered = {.totals = totals}};
+  const auto sides = [&] { return steer_answer(small_job(), outcome).sections[0].tables[0]; };
+  const size_t columns = sides().columns.size();
+  CHECK(sides().rows.back().size() == columns);
+  outcome.scope = metrics::EnergyScope::site;
+  CHECK(sides().columns.size() == columns + 1);
+}
+
 TEST_CASE("a slow node is met with a limit that costs nothing, and pays") {
   const SteerOutcome outcome = steer(small_job({"node=1,power=0.6@100s"}), short_options());
   CHECK(outcome.moves >= 1);
