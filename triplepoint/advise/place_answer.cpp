@@ -318,14 +318,14 @@ std::string verdict_of(const PlaceResult& result) {
 std::string parts_text(const PlaceResult& result) {
   if (!result.parts || result.recommended == 0) return "";
   const auto& [layers, order] = *result.parts;
+  const auto seconds = [](double time) { return fixed_point(time, 3); };
   return fmt::format(
-      "Of the {:.3f} s that the {} placement gains a step here, {:.3f} s come from other layers "
-      "per stage and {:.3f} s from another order of GPUs and ranks. On GPUs that are all alike "
-      "{:.3f} s are gained; differences of cooling and faults add {:.3f} s, those of boards "
-      "(drawn, not measured) {:.3f} s.",
-      layers.total() + order.total(), placement_name(fastest_of(result)), layers.total(),
-      order.total(), layers.alike + order.alike, layers.heat + order.heat,
-      layers.boards + order.boards);
+      "Of the {} s that the {} placement gains a step here, {} s come from other layers per stage "
+      "and {} s from another order of GPUs and ranks. On GPUs that are all alike {} s are gained; "
+      "differences of cooling and faults add {} s, those of boards (drawn, not measured) {} s.",
+      seconds(layers.total() + order.total()), placement_name(fastest_of(result)),
+      seconds(layers.total()), seconds(order.total()), seconds(layers.alike + order.alike),
+      seconds(layers.heat + order.heat), seconds(layers.boards + order.boards));
 }
 
 DataTable parts_table(const GainParts& parts) {

@@ -200,13 +200,18 @@ std::string with_thousands(std::string digits) {
 
 }  // namespace
 
+std::string fixed_point(double value, int decimals) {
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  if (text.find_first_not_of("-0.") == text.npos && text.front() == '-') text.erase(0, 1);
+  return text;
+}
+
 std::string significant(double value, int digits) {
   if (!std::isfinite(value)) return "–";
   if (value == 0) return "0";
   const int magnitude = static_cast<int>(std::floor(std::log10(std::abs(value))));
   const int decimals = std::clamp(digits - 1 - magnitude, 0, 12);
-  const std::string text = fmt::format("{:.{}f}", value, decimals);
-  return with_thousands(text);
+  return with_thousands(fixed_point(value, decimals));
 }
 
 std::string significant(const std::optional<double>& value, int digits) {
@@ -219,8 +224,7 @@ std::string whole(int64_t value) {
 
 std::string percent(double share) {
   const double value = share * 100;
-  return (std::abs(value) < 10 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value)) +
-         " %";
+  return fixed_point(value, std::abs(value) < 10 ? 1 : 0) + " %";
 }
 
 TimeUnit time_unit(int64_t longest_ns) {
@@ -230,7 +234,7 @@ TimeUnit time_unit(int64_t longest_ns) {
 }
 
 std::string in_unit(double ns, const TimeUnit& unit) {
-  return with_thousands(fmt::format("{:.{}f}", ns / unit.ns, unit.ns > 1e3 ? 3 : 1));
+  return with_thousands(fixed_point(ns / unit.ns, unit.ns > 1e3 ? 3 : 1));
 }
 
 std::string digest(std::string_view text) {

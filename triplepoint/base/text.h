@@ -83,6 +83,8 @@ struct Assignment {
 };
 std::vector<Assignment> assignments(std::string_view text);
 
+/// With as many digits behind the point; what they round to zero has no minus.
+std::string fixed_point(double value, int decimals);
 /// `digits` significant digits, never in scientific form, thousands apart: 24.9, 1,465, 0.0312.
 std::string significant(double value, int digits = 3);
 /// The same; an en dash for an absent number.

@@ -48,6 +48,15 @@ TEST_CASE("blanks are trimmed at both ends, and only there") {
   CHECK(trimmed("\va", " ") == "\va");
 }
 
+TEST_CASE("what is rounded to zero has no minus") {
+  CHECK(fixed_point(-0.0004, 3) == "0.000");
+  CHECK(fixed_point(-0.0006, 3) == "-0.001");
+  CHECK(fixed_point(-10, 0) == "-10");
+  CHECK(significant(-1e-14) == "0.000000000000");
+  CHECK(percent(-0.0004) == "0.0 %");
+  CHECK(in_unit(-10, time_unit(0)) == "0.0");
+}
+
 TEST_CASE("split and joined are inverse") {
   for (const std::string text : {"", ",", "a,b,,c", "abc"})
     CHECK(joined(split(text, ','), ",") == text);

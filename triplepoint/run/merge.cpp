@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "triplepoint/base/statistics.h"
+#include "triplepoint/base/text.h"
 
 namespace triplepoint::run {
 namespace {
@@ -390,8 +391,8 @@ void add_steps(std::vector<StepRecord>& all, const Run& run, const Numbers& numb
 }
 
 void note_alignment(const Alignment& alignment, std::vector<std::string>& notes) {
-  std::string note = fmt::format("clock of {} aligned by {}, moved by {:.6f} s", alignment.host,
-                                 name_of(alignment.by), alignment.offset / unit::s);
+  std::string note = fmt::format("clock of {} aligned by {}, moved by {} s", alignment.host,
+                                 name_of(alignment.by), fixed_point(alignment.offset / unit::s, 6));
   if (alignment.residual)
     note += fmt::format(", residual {:.1f} us", *alignment.residual / unit::us);
   if (alignment.num_events > 0) note += fmt::format(" over {} events", alignment.num_events);

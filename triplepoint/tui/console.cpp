@@ -196,7 +196,7 @@ bool begins_character(char byte) {
 std::string text_of(const DataCell& cell, const DataColumn& column) {
   if (const auto* text = std::get_if<std::string>(&cell)) return printable(*text);
   if (const auto number = number_in(cell))
-    return fmt::format("{:.{}f}", *number / column.scale, column.digits);
+    return fixed_point(*number / column.scale, column.digits);
   return "n/a";
 }
 
@@ -220,9 +220,11 @@ void add_spread_rows(const DataTable& table, std::vector<TextRow>& rows) {
       else if (!spread)
         cells.push_back({});
       else
-        cells.push_back({fmt::format("{:.{}f} /{}", (*spread).*which.value / column.scale,
-                                     column.digits, (*spread).*which.rank),
-                         Style::dim});
+        cells.push_back(
+            {fmt::format("{} /{}",
+                         fixed_point((*spread).*which.value / column.scale, column.digits),
+                         (*spread).*which.rank),
+             Style::dim});
     }
     rows.push_back(std::move(cells));
   }

@@ -109,7 +109,7 @@ std::string svg_begin(double width, double height, std::string_view title) {
 
 std::string fixed(double value, int decimals) {
   return decimals == 0 && std::isfinite(value) ? whole(std::llround(value))
-                                               : fmt::format("{:.{}f}", value, decimals);
+                                               : fixed_point(value, decimals);
 }
 
 std::string cell_text(const DataCell& cell, const DataColumn& column) {
