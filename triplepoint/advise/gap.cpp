@@ -151,8 +151,7 @@ class Explainer {
   double share_of_ordinary_step() const {
     if (!seen_.step_time || !plain_.step_time) return 1;
     const Seconds seen = *seen_.step_time - *plain_.step_time;
-    const Seconds ordinary =
-        ordinary_ - (usual_.steps > 0 ? ordinary_step(usual_) : *plain_.step_time);
+    const Seconds ordinary = ordinary_ - (other_ ? ordinary_step(usual_) : *plain_.step_time);
     return ordinary > Seconds() && seen > ordinary ? ordinary / seen : 1;
   }
 

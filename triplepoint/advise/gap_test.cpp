@@ -643,6 +643,17 @@ TEST_CASE("a fault that comes midway costs the mean step what it adds to it") {
   }
 }
 
+TEST_CASE("a fault that comes midway costs the same beside settings that differ") {
+  spec::Job job = dense_job();
+  job.plan.recompute = spec::Recompute::full;
+  job.environment.faults = {*spec::parse_fault("gpu=2,power=0.5@200s")};
+  const sim::Horizon horizon{.duration = 300 * unit::s};
+  const run::Run predicted = sim::simulate(dense_job(), horizon);
+  const Gap gap = gap_of(sim::simulate(job, horizon), &predicted);
+  REQUIRE(gap.parts.size() == 2);
+  CHECK(abs(gap.unexplained) < 0.05 * (gap.measured - gap.base));
+}
+
 TEST_CASE("what the other run loses as well is no part of the difference") {
   const auto with = [](const char* first, const char* second) {
     spec::Job job = dense_job();
