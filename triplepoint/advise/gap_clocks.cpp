@@ -89,7 +89,7 @@ struct SlowOnes {
 
 /// Leaves what the same devices, or ranks, cost the other run. Those that are slow in both are not
 /// named beside others.
-void compare(SlowOnes& now, const OtherRun& other) {
+void subtract_other_run(SlowOnes& now, const OtherRun& other) {
   std::vector<int32_t> others = now.what.who;
   for (const Bottleneck& before : other.metrics.bottlenecks) {
     if (before.of != now.what.of || is_of_clock(before) != is_of_clock(now.what)) continue;
@@ -109,7 +109,7 @@ std::vector<SlowOnes> slow_ones(const run::Run& run, const Metrics& seen,
   for (const Bottleneck& one : seen.bottlenecks) {
     if (is_of_clock(one) != of_clocks) continue;
     SlowOnes found{one, cost_of(one, run)};
-    if (other) compare(found, *other);
+    if (other) subtract_other_run(found, *other);
     if (found.cost > Seconds()) all.push_back(std::move(found));
   }
   std::ranges::stable_sort(all, std::greater(), &SlowOnes::cost);
