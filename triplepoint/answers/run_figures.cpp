@@ -132,12 +132,16 @@ std::string likely_text(const run::Run& run) {
   return text;
 }
 
-/// `whole_run`: it stands behind that of all steps, and all that follow are of the last one.
+/// `whole_run`: it stands behind that of all steps, and all that follow are of the last one; where
+/// heat ended the job, of the mean one.
 KeyFigure step_figure(const run::Run& run, const Metrics& m, bool whole_run) {
   const bool ended = m.step_time || run.shutdown || !run::has_trained(run) ||
                      run.manifest.origin != run::Origin::simulated;
   if (!ended) return {"step time", "not known", "no step ends within the time simulated"};
-  return {whole_run ? "last step" : "step time", seconds_text(m.step_time),
+  return {!whole_run     ? "step time"
+          : run.shutdown ? "mean step"
+                         : "last step",
+          seconds_text(m.step_time),
           joined({whole_run ? "as all figures below but peaks" : "", likely_text(run),
                   joined({bubble_text(m), exposed_text(m), waiting_text(m),
                           m.bubble_fraction

@@ -125,6 +125,9 @@ TEST_CASE("of a machine without modelled power a whole run tells its steps alone
                {instant_at(2 * unit::s), instant_at(4 * unit::s), 1, 100}};
   CHECK(figure(key_figures(run, measure(run)), "whole run")->remark ==
         "a step, mean of 2 in 5.00 s");
+  CHECK(figure(key_figures(run, measure(run)), "last step"));
+  run.shutdown.emplace();
+  CHECK(figure(key_figures(run, measure(run)), "mean step"));
 }
 
 TEST_CASE("the table of all figures has what the catalogue labels and the run knows") {

@@ -318,6 +318,10 @@ TEST_CASE("the energy of a site is that of its nodes times the PUE that the job 
                  .values = {5000, 7000}}};
   run.manifest.job.emplace();
   CHECK(measure(run).node_energy_j.value() == Approx(2 * 6000));
+  run::Run counted = run;
+  counted.series.front().signal = "node_energy_j";
+  counted.series.front().times = {Instant(0), Instant(2000000000)};
+  CHECK(measure(counted).node_energy_j.value() == Approx(7000 - 5000));
   CHECK_FALSE(measure(run).site_energy_j);
   run.manifest.job->environment.pue = 1.25;
   CHECK(measure(run).site_energy_j.value() == Approx(1.25 * 2 * 6000));

@@ -327,7 +327,9 @@ TEST_CASE("a device past its shutdown temperature ends the job, and the run says
   const Seconds died = *timed.shutdown->time;
   CHECK(died > 10 * unit::s);
   CHECK(timed.steps.back().end <= instant_at(died));
-  CHECK(timed.summaries.empty());  // no step at rest describes it
+  // No step at rest describes it; peaks are those of all of it.
+  CHECK(!timed.summaries[3].power_mean_w);
+  CHECK(*timed.summaries[3].die_peak_c == doctest::Approx(timed.shutdown->die_c).epsilon(1e-4));
   CHECK(run::find_series(timed, "power_w", 3)->values.back() == 0);
 }
 

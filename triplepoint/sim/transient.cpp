@@ -575,10 +575,11 @@ run::Run TransientSimulation::State::advance(const Horizon& horizon) {
   if (heat_) write_series(run, signals_of(model_->job), recorded.readings, begin, node_joules_);
   if (shutdown_) {  // no step goes on that could be described
     run::record_shutdown(run, *shutdown_, *model_->job.cluster.gpu.governor->shutdown_temperature);
-    return run;
+    run.summaries.resize(run.devices.size());
+  } else {
+    refresh_step();
+    record_summaries(run, *model_, step_);
   }
-  refresh_step();
-  record_summaries(run, *model_, step_);
   keep_peaks(run);
   return run;
 }

@@ -47,18 +47,28 @@ void answer_utilization(const run::Run& run, double devices, Metrics& answer) {
 
 using run::DeviceSummary;
 
-/// One step of everything that draws from the nodes' supplies; known only if every node was
-/// watched.
-std::optional<double> node_energy(const View& view, Seconds step_time) {
-  std::optional<double> watts;
+/// Of all nodes; nothing where one with the signal does not know, or none has it.
+std::optional<double> sum_of_nodes(const View& view, std::string_view signal, auto value) {
+  std::optional<double> sum;
   for (const run::Series& series : view.run.series) {
-    if (!series.of_node || series.signal != "node_power_w" || !view.window) continue;
-    const auto all = run::statistics(series, view.window->begin, view.window->end);
-    if (all.count == 0) return std::nullopt;
-    watts = watts.value_or(0) + all.time_weighted_mean;
+    if (!series.of_node || series.signal != signal || !view.window) continue;
+    const std::optional<double> one = value(series, view.window->begin, view.window->end);
+    if (!one) return std::nullopt;
+    sum = sum.value_or(0) + *one;
   }
-  if (!watts) return std::nullopt;
-  return *watts * (step_time / unit::s);
+  return sum;
+}
+
+/// One step of everything that draws from the nodes' supplies, metered or counted.
+std::optional<double> node_energy(const View& view, Seconds step_time) {
+  const auto mean = [](const auto&... window) -> std::optional<double> {
+    const auto all = run::statistics(window...);
+    return all.count > 0 ? std::optional(all.time_weighted_mean) : std::nullopt;
+  };
+  if (const auto watts = sum_of_nodes(view, "node_power_w", mean))
+    return *watts * (step_time / unit::s);
+  const auto joules = sum_of_nodes(view, "node_energy_j", run::counter_difference);
+  return joules ? std::optional(*joules / view.num_steps()) : std::nullopt;
 }
 
 std::map<std::string, double> ledger(const std::vector<DeviceSummary>& devices) {

@@ -31,11 +31,11 @@ Seconds seconds_of(Instant instant) {
 /// stamp.
 void over(const run::Series* series, const TimeRange& stretch, auto fold) {
   if (!series) return;
+  const Instant begin = instant_at(stretch.begin), end = instant_at(stretch.end);
   for (size_t i = 0; i < series->times.size(); ++i) {
-    const Seconds at = seconds_of(series->times[i]);
-    if (at <= stretch.begin || at > stretch.end) continue;
-    const Seconds since =
-        i > 0 ? std::max(stretch.begin, seconds_of(series->times[i - 1])) : stretch.begin;
+    const Instant at = series->times[i];
+    if (at <= begin || at > end) continue;
+    const Instant since = i > 0 ? std::max(begin, series->times[i - 1]) : begin;
     fold(series->values[i], (at - since) / unit::s);
   }
 }
@@ -108,12 +108,13 @@ std::optional<FaultSpan> span_of(const run::Run& run, const TimeRange& stretch,
         span.node_energy_j = span.node_energy_j.value_or(0) + *joules;
   Seconds ended, whole;
   int64_t wholes = 0;
+  const Instant begin = instant_at(stretch.begin), end = instant_at(stretch.end);
   for (const run::StepRecord& step : run.steps) {
-    const Seconds end = seconds_of(step.end), length = step.end - step.begin;
-    if (end <= stretch.begin || end > stretch.end) continue;
+    const Seconds length = step.end - step.begin;
+    if (step.end <= begin || step.end > end) continue;
     ++span.steps;
     ended += length;
-    if (seconds_of(step.begin) < stretch.begin) continue;
+    if (step.begin < begin) continue;
     ++wholes;
     whole += length;
   }

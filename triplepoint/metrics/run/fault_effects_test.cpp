@@ -118,6 +118,17 @@ TEST_CASE("the whole run is no cooler than the peaks of its dies") {
   CHECK(fault_phases_of(run).front().span.peak_c == 62);
 }
 
+TEST_CASE("what heat ends counts to the end, whatever its seconds round to") {
+  run::Run run = made_run();
+  run.manifest.origin = run::Origin::simulated;
+  for (int last = 1; last < 1000; ++last) {
+    const Instant end = instant_at(last * unit::s);
+    run.series = {{"power_w", 0, false, {end}, {500.0}}, {"die_c", 0, false, {end}, {92.0}}};
+    run.shutdown = {.time = last * unit::s};
+    CHECK(fault_phases_of(run).front().span.peak_c == 92);
+  }
+}
+
 TEST_CASE("a fault from the first second has no before, and one to the last no after") {
   run::Run run = made_run();
   run.manifest.job->environment.faults[0].begin = Seconds();
