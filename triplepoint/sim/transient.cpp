@@ -585,15 +585,16 @@ run::Run TransientSimulation::State::advance(const Horizon& horizon) {
 }
 
 void TransientSimulation::State::record_detail(run::Run& run, const Horizon& horizon) {
-  if (shutdown_) return;
+  if (run.steps.empty() && !shutdown_) run.summaries.clear();  // no step's
+  if (run.steps.empty() || shutdown_) return;
   std::vector<run::StepRecord> steps = std::move(run.steps);
-  if (!steps.empty() && take_state_of_last_step(steps.back().end - steps.back().begin))
+  if (take_state_of_last_step(steps.back().end - steps.back().begin))
     run.manifest.notes.push_back(
         "faults came or went within the last step: its figures are of lasting conditions between "
         "them, in which a step takes as long");
   refresh_step();
   set_phase_powers(*model_, step_.dies, step_.clocks);
-  const Instant begin = steps.empty() ? Instant() : steps.back().begin;
+  const Instant begin = steps.back().begin;
   // Without the devices' series: the run has them already, over all of its time, as means over
   // windows. What nodes draw along a step is in this step alone. The step that record_step() adds
   // is dropped because the run has all steps.

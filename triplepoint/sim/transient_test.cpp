@@ -204,6 +204,14 @@ TEST_CASE("the step in detail is as long as the last one, though a fault flaps o
   }
 }
 
+TEST_CASE("a run shorter than a step has no figures of one") {
+  const run::Run run = simulate(small_job(), {.duration = 0.5 * unit::s});
+  CHECK(run.steps.empty());
+  CHECK(run.timeline.empty());
+  CHECK(run.summaries.empty());
+  CHECK(run.bottlenecks.empty());
+}
+
 TEST_CASE("a horizon of N steps has N steps") {
   const run::Run run = simulate(small_job(), {.steps = 7});
   CHECK(run.steps.size() == 7);
