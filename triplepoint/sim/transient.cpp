@@ -588,7 +588,8 @@ void TransientSimulation::State::record_detail(run::Run& run, const Horizon& hor
   if (run.steps.empty() && !shutdown_) run.summaries.clear();  // no step's
   if (run.steps.empty() || shutdown_) return;
   std::vector<run::StepRecord> steps = std::move(run.steps);
-  if (take_state_of_last_step(steps.back().end - steps.back().begin))
+  const Seconds length = steps.back().end - steps.back().begin;
+  if (take_state_of_last_step(length))
     run.manifest.notes.push_back(
         "faults came or went within the last step: its figures are of lasting conditions between "
         "them, in which a step takes as long");
@@ -604,6 +605,13 @@ void TransientSimulation::State::record_detail(run::Run& run, const Horizon& hor
                .series = horizon.timeline ? StepSeries::nodes : StepSeries::none});
   run.steps = std::move(steps);
   keep_peaks(run);
+  // A lasting step may be a little longer or shorter than the last one: clocks move in steps.
+  const double share = length / step_.timeline.step_time;
+  for (run::DeviceSummary& device : run.summaries) {
+    if (device.energy_j) *device.energy_j *= share;
+    for (const auto& [purpose, joules] : device.energy_ledger_j)
+      device.energy_ledger_j[purpose] = share * joules;
+  }
   has_step_ = false;
   meet_changes();
 }

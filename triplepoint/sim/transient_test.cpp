@@ -198,7 +198,7 @@ TEST_CASE("the step in detail is as long as the last one, though a fault flaps o
     const double last = (run.steps.back().end - run.steps.back().begin) / unit::s;
     CHECK((shown->end - shown->begin) / unit::s == doctest::Approx(last).epsilon(0.02));
     for (const run::DeviceSummary& device : run.summaries)
-      CHECK(*device.energy_j == doctest::Approx(*device.power_mean_w * last).epsilon(0.02));
+      CHECK(*device.energy_j == doctest::Approx(*device.power_mean_w * last).epsilon(1e-8));
     for (const run::Bottleneck& found : run.bottlenecks)
       CHECK(*found.cost / unit::s < last);
   }
