@@ -126,6 +126,10 @@ TEST_CASE("of a machine without modelled power a whole run tells its steps alone
   CHECK(figure(key_figures(run, measure(run)), "whole run")->remark ==
         "a step, mean of 2 in 5.00 s");
   CHECK(figure(key_figures(run, measure(run)), "last step"));
+  run.series = {{"sm_clock_mhz", 0, false, {Instant()}, {1800}}};
+  run.summaries.clear();  // as where no step ends
+  CHECK(figure(key_figures(run, measure(run)), "SM clock")->remark ==
+        "reasons for lower clocks not recorded");
   run.shutdown.emplace();
   CHECK(figure(key_figures(run, measure(run)), "mean step"));
 }

@@ -218,7 +218,8 @@ std::vector<double> throttled_of_devices(const View& view) {
     const auto own = signals.find(view.run.devices[i].index);
     const auto readings =
         own == signals.end() ? std::nullopt : std::optional(Readings(own->second, view.window));
-    const bool known = one_at_a_time ? view.devices[i].sm_clock_mean_mhz.has_value()
+    const auto& all = view.run.summaries;
+    const bool known = one_at_a_time ? i < all.size() && all[i].sm_clock_mean_mhz
                                      : readings && readings->knows_throttling();
     if (view.devices[i].throttle.empty() && !known) continue;
     const auto polled = readings ? readings->any_reason() : std::nullopt;

@@ -121,6 +121,7 @@ TEST_CASE("the whole run is no cooler than the peaks of its dies") {
 TEST_CASE("what heat ends counts to the end, whatever its seconds round to") {
   run::Run run = made_run();
   run.manifest.origin = run::Origin::simulated;
+  run.devices.resize(1);
   for (int last = 1; last < 1000; ++last) {
     const Instant end = instant_at(last * unit::s);
     run.series = {{"power_w", 0, false, {end}, {500.0}}, {"die_c", 0, false, {end}, {92.0}}};
