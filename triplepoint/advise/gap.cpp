@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -105,10 +106,14 @@ class Explainer {
     left_ = ordinary_ - (usual_.steps > 0 ? ordinary_step(usual_) : gap_.base);
     if (settings_) take(*settings_);
     if (gap_.predicted) take_host_calls();
-    for (GapPart& part : parts_of_others(run_, seen_, other_)) {
+    for (OtherCause& cause : causes_of_others(run_, seen_, other_)) {
       found_devices_ = true;
-      explained_.ranks += part.cost;
-      take(std::move(part));
+      if (cause.change && can_simulate()) {
+        disturbed_.push_back({*std::move(cause.change), {std::move(cause.part)}});
+        continue;
+      }
+      explained_.ranks += cause.part.cost;
+      take(std::move(cause.part));
     }
     take_core_waits();
     if (can_simulate())
@@ -237,8 +242,25 @@ class Explainer {
   /// Of a log they are what is known; a recording or traces say what is behind them.
   void take_patterns_inside() {
     if (is_as_other_run()) return;
-    for (const StepPattern& pattern : gap_.history.patterns)
-      if (is_inside(pattern) && !found_devices_) take(part_of(pattern, gap_.history.base));
+    for (const StepPattern& pattern : gap_.history.patterns) {
+      if (!is_inside(pattern)) continue;
+      GapPart part = part_of(pattern, gap_.history.base);
+      if (name_slow_devices(run_, pattern, named_devices(), part) || !found_devices_)
+        take(std::move(part));
+    }
+  }
+
+  /// GPUs that are slow as they are seen in detail, or in the mean.
+  std::vector<int32_t> named_devices() const {
+    std::vector<int32_t> named = held_;
+    for (const run::Bottleneck& slow : seen_.bottlenecks)
+      for (const run::Device& device : run_.devices) {
+        const bool of_node = slow.of == run::Bottleneck::Of::node;
+        if (slow.of != run::Bottleneck::Of::rank &&
+            std::ranges::count(slow.who, of_node ? device.node : device.index) > 0)
+          named.push_back(device.index);
+      }
+    return named;
   }
 
   /// Of two measured runs: as far as the prediction of what settings cost may be off.
@@ -276,6 +298,12 @@ class Explainer {
 
   // ---- without a job to simulate
 
+  void note(const ClockCause& cause) {
+    found_devices_ = true;
+    for (const ClockCause::Held& held : cause.held)
+      held_.push_back(run_.devices[held.device].index);
+  }
+
   void take_bounds(ClockCause& cause) {
     for (GapPart& part : cause.parts) {
       explained_.clocks += part.cost;
@@ -286,7 +314,7 @@ class Explainer {
   void explain_by_bounds() {
     for (ClockCause& cause : clock_causes(run_, seen_, gap_.predicted ? &plain_ : nullptr,
                                           gap_.against_recording, other_)) {
-      found_devices_ = true;
+      note(cause);
       take_bounds(cause);
     }
     take_patterns_inside();
@@ -363,6 +391,7 @@ class Explainer {
     const bool is_simulated = predicted_->manifest.origin == run::Origin::simulated;
     const Metrics simulated = is_simulated ? plain_ : simulated_metrics(job);
     const std::vector<ClockCause> clocks = name_clocks(job);
+    std::ranges::move(disturbed_, std::back_inserter(named_));
     take_patterns_inside();
     Metrics now = named_.empty() ? simulated : simulated_metrics(changed(job));
     // What settings change in a simulated job says nothing unless that is as the measured one.
@@ -374,7 +403,7 @@ class Explainer {
       take_rest_of_settings();
       return take_rest(plain_, plain_);
     }
-    if (named_.size() > clocks.size()) {
+    if (named_.size() > clocks.size() + disturbed_.size()) {
       fit_clocks_again(clocks, job);
       now = simulated_metrics(changed(job));
     }
@@ -400,7 +429,7 @@ class Explainer {
   std::vector<ClockCause> name_clocks(const spec::Job& job) {
     std::vector<ClockCause> named;
     for (ClockCause& cause : clock_causes(run_, seen_, &plain_, gap_.against_recording, other_)) {
-      found_devices_ = true;
+      note(cause);
       if (auto change = change_of(cause, run_, seen_, job)) {
         named_.push_back({*std::move(change), cause.parts});
         named.push_back(std::move(cause));
@@ -563,7 +592,8 @@ class Explainer {
   Seconds ordinary_;  // step
   Seconds left_;      // of it, not explained yet
   Explained explained_;
-  std::vector<Named> named_;
+  std::vector<Named> named_, disturbed_;
+  std::vector<int32_t> held_;  // devices with slow clocks
   size_t steps_left_out_ = 0;  // of traces
   bool found_devices_ = false, has_one_factor_ = false;
 };

@@ -209,6 +209,17 @@ std::optional<double> hotter_than_usual(const Metrics& seen, const Metrics& plai
   return dies[gpu] - usual[gpu];
 }
 
+/// Whether at most one other of its node is hotter than usual, which air or coolant would make all.
+bool is_alone_hot(const run::Run& run, const Metrics& seen, const Metrics& plain, size_t gpu) {
+  int64_t others = 0, hot = 0;
+  for (size_t d = 0; d < run.devices.size(); ++d) {
+    if (d == gpu || run.devices[d].node != run.devices[gpu].node) continue;
+    ++others;
+    if (hotter_than_usual(seen, plain, d)) ++hot;
+  }
+  return others > 1 && hot <= 1;
+}
+
 /// One GPU needs more power than the middle one for the same clock, by more than boards differ.
 std::optional<ClockCause> spread_of_boards(const run::Run& run, const Metrics& seen,
                                            const Metrics& plain, bool against_recording) {
@@ -237,8 +248,12 @@ std::optional<ClockCause> spread_of_boards(const run::Run& run, const Metrics& s
         "{:.0f} MHz",
         name, *hotter, against_recording ? "in the other recording" : "predicted",
         seen.temperature_per_gpu_c[as_size(slowest)], clock, middle);
-    part.advice = fmt::format("compare inlet temperature, air and coolant with {}",
-                              source_of(against_recording));
+    part.advice = is_alone_hot(run, seen, plain, as_size(slowest))
+                      ? "check its heat sink and paste: the other GPUs of its node are as cool as "
+                        "they should "
+                        "be"
+                      : fmt::format("compare inlet temperature, air and coolant with {}",
+                                    source_of(against_recording));
   }
   return ClockCause{{std::move(part)}, {{as_size(slowest), true}}};
 }
@@ -281,14 +296,71 @@ void name_core_wait(const run::Run& run, const Bottleneck& late, GapPart& part) 
 
 }  // namespace
 
-std::vector<GapPart> parts_of_others(const run::Run& run, const Metrics& seen,
-                                     const std::optional<OtherRun>& other) {
-  std::vector<GapPart> parts;
+namespace {
+
+/// Links and hosts of a job that are as slow as these are seen to be.
+std::optional<JobChange> change_of(const Bottleneck& slow) {
+  using Kind = run::Evidence::Kind;
+  const run::Evidence& seen = slow.evidence.front();
+  const bool is_host = seen.kind == Kind::host;
+  const bool is_link = seen.kind == Kind::scale_up || seen.kind == Kind::scale_out;
+  if (slow.of == Bottleneck::Of::rank || (!is_host && !is_link) || seen.peers <= 0 ||
+      seen.value <= 0)
+    return std::nullopt;
+  return [slow, is_host](spec::Job& job) {
+    for (const int32_t who : slow.who) {
+      spec::Fault fault{.kind = is_host ? spec::FaultKind::host : spec::FaultKind::link,
+                        .share = slow.evidence.front().value / slow.evidence.front().peers};
+      (slow.of == Bottleneck::Of::node ? fault.node : fault.gpu) = who;
+      job.environment.faults.push_back(fault);
+    }
+  };
+}
+
+}  // namespace
+
+std::vector<OtherCause> causes_of_others(const run::Run& run, const Metrics& seen,
+                                         const std::optional<OtherRun>& other) {
+  std::vector<OtherCause> causes;
   for (const SlowOnes& one : slow_ones(run, seen, other, false)) {
-    parts.push_back(bottleneck_part(one.what, run, one.cost));
-    name_core_wait(run, one.what, parts.back());
+    causes.push_back({bottleneck_part(one.what, run, one.cost), {}});
+    if (!one.were_slow) causes.back().change = change_of(one.what);
+    name_core_wait(run, one.what, causes.back().part);
   }
-  return parts;
+  return causes;
+}
+
+bool name_slow_devices(const run::Run& run, const metrics::StepPattern& pattern,
+                       const std::vector<int32_t>& named, GapPart& part) {
+  if (pattern.levels.empty() || run.series.empty()) return false;
+  const auto slowest = std::ranges::max_element(pattern.levels, {}, &metrics::StepLevel::time);
+  run::Run then = run;
+  then.timeline = {};
+  then.summaries.clear();
+  then.bottlenecks.clear();
+  then.manifest.origin = run::Origin::measured;  // a simulation tells of its last step alone
+  const auto first = std::min(slowest->first, std::ssize(run.steps));
+  const auto last = std::min(slowest->first + slowest->steps, std::ssize(run.steps));
+  then.steps.assign(run.steps.begin() + first, run.steps.begin() + last);
+  const auto all = slow_ones(then, metrics::measure(then), std::nullopt, true);
+  const auto is_new = [&](const SlowOnes& one) {
+    return std::ranges::none_of(run.devices, [&](const run::Device& device) {
+      const bool of_node = one.what.of == Bottleneck::Of::node;
+      return std::ranges::count(one.what.who, of_node ? device.node : device.index) > 0 &&
+             std::ranges::count(named, device.index) > 0;
+    });
+  };
+  const auto found = std::ranges::find_if(all, is_new);
+  if (found == all.end()) return false;
+  const GapPart seen = bottleneck_part(found->what, then, found->cost);
+  part.cause = seen.cause;
+  part.seen_in = seen.seen_in;
+  part.what = fmt::format("from {:.0f} to {:.0f} s: {}",
+                          (then.steps.front().begin - run.steps.front().begin) / unit::s,
+                          (then.steps.back().end - run.steps.front().begin) / unit::s, seen.what);
+  part.advice = seen.advice;
+  part.confirm.clear();
+  return true;
 }
 
 bool is_of_clocks(const metrics::StepPattern& pattern, const run::Run& run, const Metrics& seen,

@@ -135,9 +135,18 @@ struct OtherRun {
   const metrics::Metrics& metrics;
 };
 
-/// Late ranks of traces, slow links and hosts of a simulated run: as measured.
-std::vector<GapPart> parts_of_others(const run::Run&, const metrics::Metrics& seen,
-                                     const std::optional<OtherRun>&);
+/// Late ranks of traces, slow links and hosts of a recording: as measured; how a job gets the same
+/// links and hosts.
+struct OtherCause {
+  GapPart part;
+  std::optional<JobChange> change;
+};
+std::vector<OtherCause> causes_of_others(const run::Run&, const metrics::Metrics& seen,
+                                         const std::optional<OtherRun>&);
+/// Of levels of the step time: the GPUs whose clocks were slow in the slowest of them and are not
+/// `named` yet, by the recording of that time. Whether there are any.
+bool name_slow_devices(const run::Run&, const metrics::StepPattern&,
+                       const std::vector<int32_t>& named, GapPart&);
 /// Whether the clock of a slow GPU is low in the single long steps, which are then no others.
 bool is_of_clocks(const metrics::StepPattern&, const run::Run&, const metrics::Metrics& seen,
                   Seconds base);

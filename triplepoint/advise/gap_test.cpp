@@ -92,6 +92,42 @@ TEST_CASE("a fault that comes midway costs the mean step what it adds to it") {
   }
 }
 
+TEST_CASE("a fault that has ended is told of its time, and one network has one part") {
+  const auto gap_with = [](std::initializer_list<const char*> faults) {
+    spec::Job job = dense_job();
+    for (const char* fault : faults)
+      job.environment.faults.push_back(*spec::parse_fault(fault));
+    return gap_of(sim::simulate(job, {.duration = 300 * unit::s}), &prediction_of(dense_job()));
+  };
+  const char* const limit = "gpu=3,power=0.5@100s..200s";
+  for (const auto& faults :
+       {std::initializer_list<const char*>{limit}, {limit, "node=1,link=0.1"}}) {
+    const Gap gap = gap_with(faults);
+    REQUIRE(gap.parts.size() == faults.size());
+    const auto of_limit = std::ranges::find_if(
+        gap.parts, [](const GapPart& part) { return contains(part.what, "GPU 3 "); });
+    REQUIRE(of_limit != gap.parts.end());
+    CHECK(contains(of_limit->what, "from 10"));
+    CHECK(abs(gap.unexplained) < 0.15 * (gap.measured - gap.base));
+  }
+  const Gap flapping = gap_with({"node=0,link=0.05,every=2s"});
+  CHECK(std::ranges::count(flapping.parts, "links", &GapPart::cause) <= 1);
+  CHECK(flapping.unexplained > -0.05 * (flapping.measured - flapping.base));
+}
+
+TEST_CASE("two GPUs of one node with power limits only they have are no slow node") {
+  spec::Job job = dense_job();
+  job.environment.faults = {*spec::parse_fault("gpu=3,power=0.6"),
+                            *spec::parse_fault("gpu=5,power=0.5")};
+  const Gap gap = gap_of(sim::simulate(job, {}), &prediction_of(dense_job()));
+  std::string all;
+  for (const GapPart& part : gap.parts)
+    all += part.what;
+  CHECK(contains(all, "5"));
+  CHECK(contains(all, "3 "));
+  CHECK(!contains(all, "Node 0"));
+}
+
 TEST_CASE("a fault that comes midway costs the same beside settings that differ") {
   spec::Job job = dense_job();
   job.plan.recompute = spec::Recompute::full;

@@ -171,9 +171,22 @@ class BottleneckFinder {
     return true;
   }
 
-  /// Several GPUs of one node among several have the node's fans, inlet or brake in common.
+  /// Whether a fault or a limit is this GPU's alone.
+  bool has_own_setting(int32_t device) const {
+    const spec::Environment& room = model_.job.environment;
+    const auto d = as_size(device);
+    return (d < room.device_power_limits.size() &&
+            room.device_power_limits[d] < model_.job.power_limit()) ||
+           (d < room.device_clock_limits.size() && room.device_clock_limits[d] > Hertz()) ||
+           std::ranges::any_of(room.faults,
+                               [&](const spec::Fault& fault) { return fault.gpu == device; });
+  }
+
+  /// Several GPUs of one node among several have the node's fans, inlet or brake in common, unless
+  /// one of them has a setting that only it has.
   void name_node(Bottleneck& found) const {
     if (found.of == Bottleneck::Of::node || nodes_ == 1 || found.who.size() < 2) return;
+    if (std::ranges::any_of(found.who, [&](int32_t d) { return has_own_setting(d); })) return;
     const auto node_of = [&](int32_t device) { return as_size(device) / per_node_; };
     const size_t node = node_of(found.who.front());
     if (!std::ranges::all_of(found.who, [&](int32_t d) { return node_of(d) == node; })) return;
