@@ -102,7 +102,7 @@ class Learning {
         longest = std::max(longest, seconds);
         found.runs.push_back(runs_[i]->name);
       }
-      if (found.runs.size() < 2 || longest < contradiction_ratio * shortest) continue;
+      if (found.runs.size() < 2 || longest < (1 - 1e-9) * contradiction_ratio * shortest) continue;
       found.ratio = longest / shortest;
       for (std::size_t i = 0; i < runs_.size(); ++i)
         if (places_[i] == j) doubt_[i] = std::log(found.ratio);
