@@ -26,6 +26,11 @@ struct StepBin {
 /// of what a phase, or all between and after phases, does in its time t: the share in which a
 /// kernel sits on the device, as NVML's utilization has it. Collectives that wait count, and
 /// receives that sit through the host's gap (receive_gap).
+///
+/// A filter of the means of phases, not of phase_trace: a box filter sees the energy of a bin
+/// alone, and of a phase within a bin the mean says all. A longer phase repeats its layers, so that
+/// a bin errs by no more than the parts of a layer at its ends, and by what embedding and loss
+/// differ from layers. What is shorter than a bin, peaks of sensors and microbatch_swing() tell.
 std::vector<StepBin> step_bins(StepModel& model, const CoupledStep& step, size_t device,
                                size_t count);
 
