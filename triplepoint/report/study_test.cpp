@@ -105,7 +105,7 @@ TEST_CASE("clusters of thousands of GPUs are shown by their nodes, and stay smal
   }
   const DeviceMap map = device_maps(first_group(study)).front();
   CHECK(map.map.rows[0].values.size() == 128);
-  CHECK(map.figure.drawing.size() < 100'000);
+  CHECK(map.figure.markup.size() < 100'000);
 }
 
 TEST_CASE("what belongs to a job carries its name, in charts and in tables") {

@@ -36,11 +36,11 @@ run::Run run_with_power(double low) {
 TEST_CASE("swing: the title says how many kilowatts, the table names every level") {
   const auto profile = must(metrics::power_profile(run_with_power(6)));
   const answers::Section section = answers::power_section(profile);
-  const Figure figure = drawn(section.figures.front());
+  const Drawing figure = drawn(section.figures.front());
   CHECK(contains(figure.title, "from 20.0 to 12.0 kW"));
   CHECK(contains(figure.title, "40 %"));
   CHECK(section.tables.front().rows.size() == 3);
-  CHECK(contains(figure.drawing, "<svg"));
+  CHECK(contains(figure.markup, "<svg"));
   const auto finding = must(swing_finding(profile));
   CHECK(finding.anchor == figure.id);
 }

@@ -358,8 +358,8 @@ std::string gpu_curves_svg(const run::Run& run, int32_t device) {
   return svg + "</svg>";
 }
 
-Figure chassis_figure(const run::Run& run, const metrics::Metrics& metrics,
-                      const ChassisOptions& options) {
+Drawing chassis_figure(const run::Run& run, const metrics::Metrics& metrics,
+                       const ChassisOptions& options) {
   if (!run.manifest.job || metrics.temperature_per_gpu_c.size() != run.devices.size()) return {};
   const spec::Chassis chassis = run.manifest.job->chassis();
   if (chassis.slots.empty() || run.devices.empty()) return {};

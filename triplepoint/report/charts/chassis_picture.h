@@ -46,6 +46,6 @@ std::string gpu_curves_svg(const run::Run&, int32_t device);
 /// the air or the coolant that passes them. Of more than eight nodes: the hottest four, two in the
 /// middle, the coolest two. Empty without a job that says how the nodes are built, or without
 /// temperatures.
-Figure chassis_figure(const run::Run&, const metrics::Metrics&, const ChassisOptions& = {});
+Drawing chassis_figure(const run::Run&, const metrics::Metrics&, const ChassisOptions& = {});
 
 }  // namespace triplepoint::report

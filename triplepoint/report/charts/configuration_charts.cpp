@@ -98,7 +98,7 @@ std::string measure_note(const Measure& measure, const BarChart& chart) {
   return note;
 }
 
-Figure measure_figure(const Measure& measure, const Group& group) {
+Drawing measure_figure(const Measure& measure, const Group& group) {
   BarChart chart;
   chart.title = measure_title(measure, group);
   chart.unit = fmt::format("{} ({})", measure.name, measure.unit);
@@ -117,12 +117,12 @@ Figure measure_figure(const Measure& measure, const Group& group) {
   return {.id = measure.id + "-" + group.id,
           .title = chart.title,
           .note = measure_note(measure, chart),
-          .drawing = bar_chart_svg(chart),
+          .markup = bar_chart_svg(chart),
           .table = measure_table(measure, group),
           .is_empty = !has_parts(chart)};
 }
 
-std::vector<Figure> figures_of(const std::vector<Measure>& measures, const Group& group) {
+std::vector<Drawing> figures_of(const std::vector<Measure>& measures, const Group& group) {
   return mapped(measures, [&](const Measure& measure) { return measure_figure(measure, group); });
 }
 
@@ -181,7 +181,7 @@ std::vector<LegendEntry> throttle_legend(const std::vector<std::string>& reasons
 
 }  // namespace
 
-Figure throttle_figure(const Group& group) {
+Drawing throttle_figure(const Group& group) {
   const std::vector<std::string> reasons = reasons_of(group);
   BarChart chart;
   chart.title = throttle_title(group);
@@ -227,11 +227,11 @@ std::vector<Bar> job_bars(const Group& group,
   return bars;
 }
 
-std::vector<Figure> speed_figures(const Group& group) {
+std::vector<Drawing> speed_figures(const Group& group) {
   return figures_of(measures_of_speed(group.rows.front()->job.task), group);
 }
 
-std::vector<Figure> heat_figures(const Group& group) {
+std::vector<Drawing> heat_figures(const Group& group) {
   return figures_of(measures_of_heat(), group);
 }
 
@@ -333,7 +333,7 @@ std::string sweep_title(const Measure& measure, const Move& most) {
   return fmt::format("{}: larger microbatches change {} most ({})", title, most.line->name, change);
 }
 
-Figure sweep_figure(const Measure& measure, const Group& group, const std::vector<Sweep>& sweeps) {
+Drawing sweep_figure(const Measure& measure, const Group& group, const std::vector<Sweep>& sweeps) {
   std::set<int64_t> sizes;
   for (const Sweep& sweep : sweeps)
     for (const StudyRow* row : sweep.rows)
@@ -351,16 +351,16 @@ Figure sweep_figure(const Measure& measure, const Group& group, const std::vecto
   chart.title = sweep_title(measure, most);
   return {.id = "microbatch-" + measure.id + "-" + group.id,
           .title = chart.title,
-          .drawing = line_chart_svg(chart),
+          .markup = line_chart_svg(chart),
           .table = line_table(chart),
           .is_empty = most.line == nullptr};
 }
 
 }  // namespace
 
-std::vector<Figure> microbatch_figures(const Group& group) {
+std::vector<Drawing> microbatch_figures(const Group& group) {
   const std::vector<Sweep> sweeps = sweeps_of(group);
-  std::vector<Figure> figures;
+  std::vector<Drawing> figures;
   if (sweeps.empty()) return figures;
   for (const Measure& measure : measures_of_sweeps(group.rows.front()->job.task))
     figures.push_back(sweep_figure(measure, group, sweeps));

@@ -316,7 +316,7 @@ std::string gigabytes(Bytes bytes) {
   return significant(bytes / unit::GB);
 }
 
-Figure use_figure(const Link& link, const Group& group, const StudyRow& busiest) {
+Drawing use_figure(const Link& link, const Group& group, const StudyRow& busiest) {
   BarChart chart;
   chart.title = fmt::format("Use of {}: {} uses most, {} of the bandwidth over its step", link.name,
                             full_label(busiest), percent(known_number(busiest, link.key)));
@@ -396,7 +396,7 @@ std::vector<LegendEntry> message_legend(const std::vector<const StudyRow*>& rows
   });
 }
 
-std::vector<Figure> message_figures(const Group& group) {
+std::vector<Drawing> message_figures(const Group& group) {
   const std::vector<const StudyRow*> rows = rows_with_messages(group);
   if (rows.empty()) return {};
   LineChart chart;
@@ -426,12 +426,12 @@ std::vector<Figure> message_figures(const Group& group) {
 
 }  // namespace
 
-std::vector<Figure> link_figures(const Group& group) {
-  std::vector<Figure> figures;
+std::vector<Drawing> link_figures(const Group& group) {
+  std::vector<Drawing> figures;
   for (const Link& link : links())
     if (const StudyRow* busiest = highest(group.that_ran(), link.key))
       figures.push_back(use_figure(link, group, *busiest));
-  for (Figure& figure : message_figures(group))
+  for (Drawing& figure : message_figures(group))
     figures.push_back(std::move(figure));
   return figures;
 }

@@ -51,7 +51,7 @@ std::vector<const StudyRow*> pareto_front(const Group& group) {
   return front;
 }
 
-std::optional<Figure> pareto_figure(const Group& group) {
+std::optional<Drawing> pareto_figure(const Group& group) {
   const std::vector<const StudyRow*> rows = rows_with_both(group), front = pareto_front(group);
   if (rows.size() < 2) return std::nullopt;
   const std::string scope = energy_scope_of(*rows.front());
@@ -74,10 +74,11 @@ std::optional<Figure> pareto_figure(const Group& group) {
     if (on_front && front.size() <= most_labels) chart.points.back().label = short_label(*row);
     table.add({full_label(*row), y, x, significant(hot), on_front ? "yes" : ""}, row->name);
   }
-  return Figure{"pareto-" + group.id, chart.title,
-                "Better is up and to the left. Ringed: no other job is faster without more energy, "
-                "or saves half a per cent of it.",
-                scatter_chart_svg(chart), std::move(table)};
+  return Drawing{
+      "pareto-" + group.id, chart.title,
+      "Better is up and to the left. Ringed: no other job is faster without more energy, "
+      "or saves half a per cent of it.",
+      scatter_chart_svg(chart), std::move(table)};
 }
 
 namespace {

@@ -185,7 +185,7 @@ std::string memory_title(const Group& group, const std::optional<double>& limit)
 
 }  // namespace
 
-Figure kernel_figure(const Group& group) {
+Drawing kernel_figure(const Group& group) {
   BarChart chart;
   chart.title = kernel_title(group);
   chart.unit = "kernel seconds of one step, mean over GPUs (s)";
@@ -205,7 +205,7 @@ Figure kernel_figure(const Group& group) {
       html_legend(legend_of(step_parts({}))) + bar_chart_svg(chart), std::move(table)};
 }
 
-std::vector<Figure> stage_figures(const Group& group) {
+std::vector<Drawing> stage_figures(const Group& group) {
   const std::vector<const StudyRow*> rows = one_per_layout(group);
   if (rows.empty()) return {};
   BarChart chart;
@@ -224,7 +224,7 @@ std::vector<Figure> stage_figures(const Group& group) {
            html_legend(kernel_legend()) + bar_chart_svg(chart), std::move(table)}};
 }
 
-Figure memory_figure(const Group& group) {
+Drawing memory_figure(const Group& group) {
   BarChart chart;
   chart.unit = "memory of the fullest GPU (GiB)";
   DataTable table = titled_table({"job", "verdict", "fullest stage"});
@@ -243,7 +243,7 @@ Figure memory_figure(const Group& group) {
       .id = "memory-" + group.id,
       .title = chart.title,
       .note = chart.limit ? "Dashed line: " + chart.limit_name + ", as the driver reports it." : "",
-      .drawing = html_legend(memory_legend()) + bar_chart_svg(chart),
+      .markup = html_legend(memory_legend()) + bar_chart_svg(chart),
       .table = std::move(table),
       .is_empty = !has_parts(chart)};
 }

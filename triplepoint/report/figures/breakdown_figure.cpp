@@ -113,7 +113,7 @@ DataTable table_of(const TimesByRank& times, const TimeUnit& unit) {
   return table;
 }
 
-Figure figure_of(const TimesByRank& times, const std::string& whole, const std::string& note) {
+Drawing figure_of(const TimesByRank& times, const std::string& whole, const std::string& note) {
   const TimeUnit unit = times.unit();
   const std::vector<double> not_computing =
       mapped(times.ranks, [](const RankTimes& rank) { return rank.whole - rank.ns.front(); });
@@ -127,8 +127,8 @@ Figure figure_of(const TimesByRank& times, const std::string& whole, const std::
 
 }  // namespace
 
-Figure breakdown_figure(const std::vector<metrics::RankBreakdown>& ranks,
-                        const std::vector<metrics::ExposedWaits>& waits) {
+Drawing breakdown_figure(const std::vector<metrics::RankBreakdown>& ranks,
+                         const std::vector<metrics::ExposedWaits>& waits) {
   TimesByRank times{{{"compute", "t-compute"},
                      {"exposed communication", "t-communication"},
                      {"waiting for the pipeline", "t-pipeline"},
@@ -163,7 +163,7 @@ Figure breakdown_figure(const std::vector<metrics::RankBreakdown>& ranks,
                    "stream.");
 }
 
-Figure step_parts_figure(const std::vector<metrics::RankParts>& ranks) {
+Drawing step_parts_figure(const std::vector<metrics::RankParts>& ranks) {
   TimesByRank times{{{"computing", "t-compute"},
                      {"copying", "t-copy"},
                      {"communication that nothing hides", "t-communication"},

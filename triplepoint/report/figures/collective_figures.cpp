@@ -130,7 +130,7 @@ std::string collectives_legend(const std::vector<CollectiveRow>& rows) {
 
 }  // namespace
 
-Figure collectives_figure(const metrics::CollectiveMatch& match, const metrics::SpanList& spans) {
+Drawing collectives_figure(const metrics::CollectiveMatch& match, const metrics::SpanList& spans) {
   metrics::CollectiveTable added;
   WaitShares shares;
   metrics::for_each_collective(spans, match, [&](const metrics::Collective& collective) {

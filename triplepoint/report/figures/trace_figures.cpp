@@ -249,7 +249,7 @@ std::vector<std::size_t> drawn_of(const std::vector<double>& amounts) {
   return drawn;
 }
 
-Figure lateness_figure(const metrics::LateRanks& late) {
+Drawing lateness_figure(const metrics::LateRanks& late) {
   int64_t longest = 0;
   std::vector<double> caused;
   for (const metrics::RankLateness& rank : late.ranks) {
@@ -275,7 +275,7 @@ Figure lateness_figure(const metrics::LateRanks& late) {
           bar_chart_svg(chart), lateness_table(late, unit)};
 }
 
-Figure path_figure(const metrics::CriticalPath& path, bool knows_launches) {
+Drawing path_figure(const metrics::CriticalPath& path, bool knows_launches) {
   const TimeUnit unit = time_unit(path.length());
   BarChart chart{.title = path_title(path, knows_launches),
                  .unit = fmt::format("time on the critical path ({})", unit.name),
@@ -305,7 +305,7 @@ Figure path_figure(const metrics::CriticalPath& path, bool knows_launches) {
   return {"critical-path", chart.title, note, legend + bar_chart_svg(chart), std::move(table)};
 }
 
-Figure pipeline_figure(const run::Run& run) {
+Drawing pipeline_figure(const run::Run& run) {
   const auto stages = passes_of(run.timeline);
   double from = 1e300, to = 0;
   std::size_t passes = 0;

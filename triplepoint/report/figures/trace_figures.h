@@ -26,28 +26,28 @@ std::string trace_section(const run::Run&, const metrics::Metrics&);
 /// up to the rank's span. Of exposed communication the waiting is apart, where `waits` (by rank)
 /// tells it: for the pipeline, and for late peers. The table ends with smallest, median and largest
 /// and whose they are.
-Figure breakdown_figure(const std::vector<metrics::RankBreakdown>&,
-                        const std::vector<metrics::ExposedWaits>& waits = {});
+Drawing breakdown_figure(const std::vector<metrics::RankBreakdown>&,
+                         const std::vector<metrics::ExposedWaits>& waits = {});
 
 /// The same of a simulated run: the parts of its step, whose means are those of its key figures.
-Figure step_parts_figure(const std::vector<metrics::RankParts>&);
+Drawing step_parts_figure(const std::vector<metrics::RankParts>&);
 
 /// When each pipeline stage works, and when it waits. Empty for a run without stages or passes, and
 /// where there are more than can be told apart.
-Figure pipeline_figure(const run::Run&);
+Drawing pipeline_figure(const run::Run&);
 
 /// Collectives by kind and size, in the columns of nccl-tests: the mean kernel, waiting and
 /// transfer apart where they are known. The title tells waiting for the pipeline from waiting for
 /// late peers. The timeline is the one of the collectives.
-Figure collectives_figure(const metrics::CollectiveMatch&, const metrics::SpanList&);
+Drawing collectives_figure(const metrics::CollectiveMatch&, const metrics::SpanList&);
 
 /// A bar per rank: how long others waited for it.
-Figure lateness_figure(const metrics::LateRanks&);
+Drawing lateness_figure(const metrics::LateRanks&);
 
 /// A bar per class of the path: what making it free would save, and what another chain would take.
 /// Of a timeline that does not know launches (a simulated one) the bars are not divided: what would
 /// be saved hangs on dependencies that it does not hold.
-Figure path_figure(const metrics::CriticalPath&, bool knows_launches);
+Drawing path_figure(const metrics::CriticalPath&, bool knows_launches);
 
 /// Which of many bars are drawn: all up to 64; else the eight with most, the eight around the
 /// median, and the eight with least of the amount. Indices, ascending.

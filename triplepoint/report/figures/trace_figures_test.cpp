@@ -56,7 +56,7 @@ TEST_CASE("the parts of a rank's bar add up to its span, and shares in the title
     CHECK(rank.compute + rank.exposed_communication + rank.exposed_copy + rank.idle() ==
           rank.span());
   }
-  const Figure figure = breakdown_figure(ranks);
+  const Drawing figure = breakdown_figure(ranks);
   const double share = as_real(exposed) / as_real(spans);
   CHECK(contains(figure.title, percent(share) + " is exposed communication"));
   REQUIRE(figure.table.rows.size() == 4 + 6);  // and smallest, median, largest with their ranks
@@ -75,7 +75,7 @@ TEST_CASE("of many ranks the worst, the middle and the best are drawn, and the t
   CHECK(drawn.back() == 199);
   CHECK(std::ranges::is_sorted(drawn));
   CHECK(drawn_of(std::vector<double>(64)).size() == 64);
-  const Figure figure = breakdown_figure(metrics::breakdown_of_ranks(ring(80).timeline));
+  const Drawing figure = breakdown_figure(metrics::breakdown_of_ranks(ring(80).timeline));
   CHECK(contains(figure.note, "24 of 80 ranks"));
   CHECK(figure.table.rows.size() == 80 + 6);
 }
@@ -120,7 +120,7 @@ TEST_CASE("a collective's wait and transfer add up to its mean kernel") {
 TEST_CASE("the title of the path says its largest class and what it would save") {
   const metrics::CriticalPath path = metrics::critical_path(ring(2).timeline);
   REQUIRE(!path.shares.empty());
-  const Figure figure = path_figure(path, true);
+  const Drawing figure = path_figure(path, true);
   const TimeUnit unit = time_unit(path.length());
   CHECK(contains(figure.title, in_unit(as_real(path.shares[0].saved_if_free), unit)));
   CHECK(figure.table.rows.size() == path.shares.size());

@@ -189,6 +189,6 @@ struct Basis {
 std::vector<Basis> bases();
 
 /// One chart per basis; nothing without a comparison.
-std::vector<Figure> machine_figures(const std::vector<Group>& groups);
+std::vector<Drawing> machine_figures(const std::vector<Group>& groups);
 
 }  // namespace triplepoint::report

@@ -398,7 +398,7 @@ std::string title_of(const Basis& basis, const std::vector<MachineComparison>& c
                      basis.unit);
 }
 
-Figure figure_of(const Basis& basis, const std::vector<MachineComparison>& comparisons) {
+Drawing figure_of(const Basis& basis, const std::vector<MachineComparison>& comparisons) {
   BarChart chart;
   chart.title = title_of(basis, comparisons);
   chart.unit = basis.unit;
@@ -462,8 +462,8 @@ std::vector<Basis> bases() {
            least_energy_job, per_kilowatt}};
 }
 
-std::vector<Figure> machine_figures(const std::vector<Group>& groups) {
-  std::vector<Figure> figures;
+std::vector<Drawing> machine_figures(const std::vector<Group>& groups) {
+  std::vector<Drawing> figures;
   for (const Basis& basis : bases()) {
     const auto comparisons = machine_comparisons(groups, basis.choose);
     if (!comparisons.empty()) figures.push_back(figure_of(basis, comparisons));

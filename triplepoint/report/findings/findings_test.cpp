@@ -422,7 +422,7 @@ TEST_CASE("for equal watts each machine stands as its job with the least energy"
   CHECK(watts.starts_with("Energy of a token: gpt3-175b on 64 x H100 as TP8-PP32"));
   CHECK(text_with(study, "GPU for GPU") == speed);
   std::size_t charts = 0;
-  for (const Figure& figure : machine_figures(groups_of(study)))
+  for (const Drawing& figure : machine_figures(groups_of(study)))
     if (figure.id == "machines-equal-watts") {
       ++charts;
       CHECK(figure.title.starts_with("At equal watts: 64 x H100 against 32 x H200"));
@@ -522,9 +522,9 @@ TEST_CASE("sizes of one kind of machine are not compared as machines") {
   label_conditions(study);
   CHECK(!any_says(find_findings(study), "GPU for GPU"));
   CHECK(!any_says(find_findings(study), "Energy of a token"));
-  const std::vector<Figure> figures = machine_figures(groups_of(study));
+  const std::vector<Drawing> figures = machine_figures(groups_of(study));
   REQUIRE(!figures.empty());
-  for (const Figure& figure : figures)
+  for (const Drawing& figure : figures)
     CHECK(contains(figure.title, ", by size: "));
 }
 

@@ -115,7 +115,7 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   if (const auto whole = answers::whole_run_of(run))
     text += fmt::format("; the hottest die of the whole run was at {} °C",
                         significant(whole->span.peak_c));
-  const bool has_picture = !chassis_figure(run, m).drawing.empty();
+  const bool has_picture = !chassis_figure(run, m).markup.empty();
   findings.push_back({text + ".", has_picture ? "chassis" : "map-temperature"});
 }
 

@@ -59,7 +59,7 @@ std::string notes_html(const answers::Section& section) {
 std::string section_html(const answers::Section& section) {
   std::string html = findings_html(section), figures;
   for (const answers::Figure& figure : section.figures)
-    if (const Figure picture = drawn(figure, section.figures.size() <= 2); !picture.drawing.empty())
+    if (const Drawing picture = drawn(figure, section.figures.size() <= 2); !picture.markup.empty())
       figures += html_figure(picture);
   if (!figures.empty()) html += "<div class=\"figures\">" + figures + "</div>";
   std::string tables;
@@ -82,7 +82,7 @@ std::string section_html(const answers::Section& section) {
   return html_section(section.id, section.title, html);
 }
 
-Figure drawn(const answers::Figure& figure, bool in_wide_card) {
+Drawing drawn(const answers::Figure& figure, bool in_wide_card) {
   if (const auto* chassis = std::get_if<answers::ChassisPicture>(&figure.chart))
     return chassis_figure(*chassis->run, metrics::measure(*chassis->run),
                           {.id = figure.id,

@@ -18,6 +18,6 @@ std::string head_html(const answers::Document&);
 std::string section_html(const answers::Section&);
 
 /// With its drawing and legend.
-Figure drawn(const answers::Figure&, bool in_wide_card = false);
+Drawing drawn(const answers::Figure&, bool in_wide_card = false);
 
 }  // namespace triplepoint::report

@@ -143,11 +143,11 @@ std::string html_table(const DataTable& table, std::string_view caption) {
   return html + "</tbody></table></div>";
 }
 
-std::string html_figure(const Figure& figure) {
+std::string html_figure(const Drawing& figure) {
   std::string html =
       fmt::format("<figure id=\"{}\"{}><figcaption>{}</figcaption>", escape(figure.id),
                   figure.wide ? " class=\"wide\"" : "", escape(figure.title));
-  html += "<div class=\"drawing\">" + figure.drawing + "</div>";
+  html += "<div class=\"drawing\">" + figure.markup + "</div>";
   if (!figure.note.empty()) html += "<p class=\"note\">" + escape(figure.note) + "</p>";
   if (!figure.table.columns.empty())
     html += fmt::format("<details class=\"data\"{}><summary>Numbers</summary>",
@@ -188,9 +188,9 @@ std::string html_section(std::string_view id, std::string_view title, std::strin
                      escape(id), escape(title), inner);
 }
 
-std::string html_figures(const std::vector<Figure>& figures) {
+std::string html_figures(const std::vector<Drawing>& figures) {
   std::string html = "<div class=\"figures\">";
-  for (const Figure& figure : figures)
+  for (const Drawing& figure : figures)
     html += html_figure(figure);
   return html + "</div>";
 }

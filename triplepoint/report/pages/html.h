@@ -35,16 +35,16 @@ std::string cell_text(const DataCell& cell, const DataColumn& column);
 std::string html_table(const DataTable& table, std::string_view caption);
 
 /// A chart with the title that says what it shows, and its numbers folded away below.
-struct Figure {
+struct Drawing {
   std::string id, title, note;     // plain text
-  std::string drawing;             // SVG, or an empty element which the script fills
+  std::string markup;              // SVG, or an empty element which the script fills
   DataTable table;                 // the numbers: screen readers read it, the CSV button saves it
   bool wide = false;               // takes the whole row of the page
   bool shows_table = false;        // its numbers are not folded away
   bool has_compact_table = false;  // its numbers are in the page's data, for the script to write
   bool is_empty = false;           // no number of it is known
 };
-std::string html_figure(const Figure& figure);
+std::string html_figure(const Drawing& figure);
 
 /// Kicker, title and facts on top of a page; `facts` is markup.
 std::string html_header(std::string_view kicker, std::string_view title, std::string_view facts);
@@ -56,7 +56,7 @@ std::string html_section(std::string_view id, std::string_view title, std::strin
 /// A field in which one types what the rows of the page's table must contain.
 std::string html_filter();
 /// Cards beside each other.
-std::string html_figures(const std::vector<Figure>& figures);
+std::string html_figures(const std::vector<Drawing>& figures);
 
 /// Colours and their meanings, above a group of charts. Classes are those of the style sheet.
 std::string html_legend(const std::vector<LegendEntry>& entries);

@@ -151,7 +151,7 @@ std::string findings_list(const std::vector<RunFinding>& findings, std::size_t f
   return fmt::format("<ol class=\"findings\" start=\"{}\">{}</ol>", from + 1, html);
 }
 
-Figure kernels_of_run(const run::Run& run, const Metrics& metrics) {
+Drawing kernels_of_run(const run::Run& run, const Metrics& metrics) {
   BarChart chart{"Kernel seconds of each pipeline stage in one step",
                  "kernel seconds, mean over the stage's GPUs (s)",
                  {},
@@ -171,7 +171,7 @@ Figure kernels_of_run(const run::Run& run, const Metrics& metrics) {
           without_blank_columns(answers::stage_table(run, metrics))};
 }
 
-Figure memory_of_run(const run::Run& run) {
+Drawing memory_of_run(const run::Run& run) {
   BarChart chart{
       run.manifest.fits_memory ? "Memory: every stage fits" : "Memory: the job does not fit",
       "memory of a GPU (GiB)",
@@ -218,8 +218,8 @@ std::string title_of(std::string name) {
 }
 
 /// Nodes below each other, local devices from left to right.
-Figure device_map(const run::Run& run, const std::vector<double>& values, const std::string& name,
-                  const std::string& unit_name, const metrics::Spread& spread) {
+Drawing device_map(const run::Run& run, const std::vector<double>& values, const std::string& name,
+                   const std::string& unit_name, const metrics::Spread& spread) {
   HeatMap map;
   map.unit = unit_name;
   map.names_nodes = false;  // the rows do
@@ -276,8 +276,8 @@ bool knows_any(const std::vector<double>& values) {
 /// Heat in the chassis, and a map per number that devices know; of a single one, a table.
 std::string devices_section(const run::Run& run, const Metrics& metrics) {
   std::string html;
-  const Figure chassis = chassis_figure(run, metrics, {.curves = true});
-  if (!chassis.drawing.empty()) html += html_figure(chassis);
+  const Drawing chassis = chassis_figure(run, metrics, {.curves = true});
+  if (!chassis.markup.empty()) html += html_figure(chassis);
   DataTable single = titled_table({"quantity", "value"});
   const auto add = [&](const std::vector<double>& values, const char* name, const char* unit_name,
                        const metrics::Spread& spread = {}) {
@@ -304,7 +304,7 @@ std::string devices_section(const run::Run& run, const Metrics& metrics) {
 }
 
 std::string charts_section(const run::Run& run, const Metrics& metrics) {
-  std::vector<Figure> figures;
+  std::vector<Drawing> figures;
   if (!metrics.stages.empty()) figures.push_back(kernels_of_run(run, metrics));
   if (!run.memory.empty()) figures.push_back(memory_of_run(run));
   const std::string html =
@@ -368,8 +368,8 @@ std::string bottleneck_section(const run::Run& run, const Metrics& metrics) {
 
 }  // namespace
 
-std::vector<Figure> run_figures(const run::Run& run, const Metrics& metrics) {
-  std::vector<Figure> figures{pipeline_figure(run)};
+std::vector<Drawing> run_figures(const run::Run& run, const Metrics& metrics) {
+  std::vector<Drawing> figures{pipeline_figure(run)};
   if (!metrics.stages.empty()) figures.push_back(kernels_of_run(run, metrics));
   if (!run.memory.empty()) figures.push_back(memory_of_run(run));
   figures.push_back(chassis_figure(run, metrics));
@@ -377,7 +377,7 @@ std::vector<Figure> run_figures(const run::Run& run, const Metrics& metrics) {
     figures.push_back(drawn(energy_ledger_figure({{"one step", &metrics.energy_ledger_j}})));
   if (const auto profile = metrics::power_profile(run))
     figures.push_back(drawn(answers::power_section(*profile).figures.front()));
-  std::erase_if(figures, [](const Figure& figure) { return figure.drawing.empty(); });
+  std::erase_if(figures, [](const Drawing& figure) { return figure.markup.empty(); });
   return figures;
 }
 

@@ -25,7 +25,7 @@ RunHead run_head(const run::Run& run, const metrics::Metrics& metrics);
 
 /// The figures of a run's page that need no script: pipeline, kernel seconds, memory, the chassis,
 /// energy and power over a step; those that are known.
-std::vector<Figure> run_figures(const run::Run& run, const metrics::Metrics& metrics);
+std::vector<Drawing> run_figures(const run::Run& run, const metrics::Metrics& metrics);
 
 /// The page of one run: key figures, findings, every rank over time with power, temperature, clock
 /// and throttling on the same axis, kernel seconds and memory by stage, the chassis with its heat,

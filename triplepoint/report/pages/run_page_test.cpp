@@ -68,17 +68,17 @@ TEST_CASE("chassis: a ring of slots has an end") {
 }
 
 TEST_CASE("chassis: the title says how much hotter the rear is, and every GPU is in the table") {
-  const Figure figure = chassis_figure(run_with_chassis(), metrics_of_32());
+  const Drawing figure = chassis_figure(run_with_chassis(), metrics_of_32());
   CHECK(contains(figure.title, "run 11.0 °C hotter"));
   CHECK(figure.table.rows.size() == 32);
-  CHECK(contains(figure.drawing, "node 3"));
+  CHECK(contains(figure.markup, "node 3"));
 }
 
 TEST_CASE("chassis: each GPU that is drawn has its curves where a page wants them") {
-  const Figure figure = chassis_figure(run_with_chassis(), metrics_of_32(), {.curves = true});
-  CHECK(count_of(figure.drawing, "<g data-gpu=") == 32);
-  CHECK(count_of(figure.drawing, "<template data-gpu=") == 32);
-  CHECK(contains(figure.drawing, "GPU 31 over the run"));
+  const Drawing figure = chassis_figure(run_with_chassis(), metrics_of_32(), {.curves = true});
+  CHECK(count_of(figure.markup, "<g data-gpu=") == 32);
+  CHECK(count_of(figure.markup, "<template data-gpu=") == 32);
+  CHECK(contains(figure.markup, "GPU 31 over the run"));
   CHECK(gpu_curves_svg(run_with_chassis(), 32).empty());
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("plots: of one device, its curve alone") {
 TEST_CASE("chassis: a run that does not know its chassis has no picture") {
   run::Run run = run_with_chassis();
   run.manifest.job.reset();
-  CHECK(chassis_figure(run, metrics_of_32()).drawing.empty());
+  CHECK(chassis_figure(run, metrics_of_32()).markup.empty());
 }
 
 TEST_CASE("ledger: shares add up to the whole, the largest use first") {
@@ -289,14 +289,14 @@ run::Run run_with_passes() {
 }
 
 TEST_CASE("pipeline: a row per stage, a mark per pass, and how much of the step it works") {
-  const Figure figure = pipeline_figure(run_with_passes());
+  const Drawing figure = pipeline_figure(run_with_passes());
   REQUIRE(figure.table.rows.size() == 2);
   const auto text = [](const DataCell& cell) { return std::get<std::string>(cell); };
   CHECK(mapped(figure.table.rows[1], text) == std::vector<std::string>{"1", "2", "2.00", "50 %"});
   for (const char* style : {"<rect class=\"p-forward\"", "<rect class=\"p-backward\""}) {
     std::size_t marks = 0;
-    for (std::size_t at = figure.drawing.find(style); at != figure.drawing.npos;
-         at = figure.drawing.find(style, at + 1))
+    for (std::size_t at = figure.markup.find(style); at != figure.markup.npos;
+         at = figure.markup.find(style, at + 1))
       ++marks;
     CHECK(marks >= 2);
   }
@@ -305,16 +305,16 @@ TEST_CASE("pipeline: a row per stage, a mark per pass, and how much of the step 
 TEST_CASE("pipeline: one stage alone, or no passes, draw nothing") {
   run::Run run = run_with_passes();
   run.timeline.instances.resize(2);
-  CHECK(pipeline_figure(run).drawing.empty());
-  CHECK(pipeline_figure(run::Run()).drawing.empty());
+  CHECK(pipeline_figure(run).markup.empty());
+  CHECK(pipeline_figure(run::Run()).markup.empty());
 }
 
 TEST_CASE("figures of a run: each is drawn once, and those that are not known are left out") {
   CHECK(run_figures(run::Run(), metrics::Metrics()).empty());
-  const std::vector<Figure> figures = run_figures(run_with_chassis(), metrics_of_32());
-  CHECK(holds(figures, "chassis", &Figure::id));
-  for (const Figure& figure : figures)
-    CHECK(!figure.drawing.empty());
+  const std::vector<Drawing> figures = run_figures(run_with_chassis(), metrics_of_32());
+  CHECK(holds(figures, "chassis", &Drawing::id));
+  for (const Drawing& figure : figures)
+    CHECK(!figure.markup.empty());
 }
 
 }  // namespace

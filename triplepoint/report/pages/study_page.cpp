@@ -65,9 +65,9 @@ std::string choices(const Group& group) {
 
 /// Figures of which no job that ran knows a number are left out: a measurement without sensors is
 /// no reason for a page of empty charts.
-std::vector<Figure> known(const Group& group, std::vector<Figure> figures) {
+std::vector<Drawing> known(const Group& group, std::vector<Drawing> figures) {
   if (group.that_ran().empty()) return figures;
-  std::erase_if(figures, &Figure::is_empty);
+  std::erase_if(figures, &Drawing::is_empty);
   return figures;
 }
 
@@ -79,14 +79,14 @@ bool knows_throttling(const Group& group) {
 }
 
 std::string speed(const Group& group) {
-  const std::vector<Figure> figures = known(group, speed_figures(group));
+  const std::vector<Drawing> figures = known(group, speed_figures(group));
   if (figures.empty() && !group.that_ran().empty())
     return "<p>Not known: no run says how many samples a step has.</p>";
   return html_legend(variant_legend(group)) + html_figures(figures);
 }
 
 std::string heat(const Group& group) {
-  const std::vector<Figure> figures = known(group, heat_figures(group));
+  const std::vector<Drawing> figures = known(group, heat_figures(group));
   if (figures.empty())
     return "<p>No readings: no sensor reported, or the devices have none. <code>triplepoint "
            "doctor</code> lists what can be measured on a machine.</p>";
@@ -94,20 +94,20 @@ std::string heat(const Group& group) {
 }
 
 std::string time(const Group& group) {
-  std::vector<Figure> figures = {kernel_figure(group)};
+  std::vector<Drawing> figures = {kernel_figure(group)};
   if (knows_throttling(group) || group.that_ran().empty())
     figures.push_back(throttle_figure(group));
   return html_figures(figures);
 }
 
 std::string stages(const Group& group) {
-  const std::vector<Figure> figures = stage_figures(group);
+  const std::vector<Drawing> figures = stage_figures(group);
   return figures.empty() ? "" : html_figures(figures);
 }
 
 std::string room_and_links(const Group& group) {
-  std::vector<Figure> figures = {memory_figure(group)};
-  for (Figure& figure : link_figures(group))
+  std::vector<Drawing> figures = {memory_figure(group)};
+  for (Drawing& figure : link_figures(group))
     figures.push_back(std::move(figure));
   figures = known(group, std::move(figures));
   if (figures.empty()) return "";
@@ -115,13 +115,13 @@ std::string room_and_links(const Group& group) {
 }
 
 std::string sweeps(const Group& group) {
-  const std::vector<Figure> figures = known(group, microbatch_figures(group));
+  const std::vector<Drawing> figures = known(group, microbatch_figures(group));
   if (figures.empty()) return "";
   return html_legend(microbatch_legend(group)) + html_figures(figures);
 }
 
 std::string maps(const Group& group, Json& tables) {
-  std::vector<Figure> figures;
+  std::vector<Drawing> figures;
   for (DeviceMap& made : device_maps(group)) {
     tables[made.figure.id] = compact_table(made.map);
     figures.push_back(std::move(made.figure));
@@ -222,7 +222,7 @@ Json jobs_data(const Study& study) {
 }
 
 std::string machines_section(const std::vector<Group>& groups) {
-  const std::vector<Figure> figures = machine_figures(groups);
+  const std::vector<Drawing> figures = machine_figures(groups);
   if (figures.empty()) return "";
   return "<section class=\"machines\" aria-labelledby=\"machines\"><h2 id=\"machines\">Scale up or "
          "out</h2><p>The fastest job of each model on each machine, for equal GPUs and memory; for "
