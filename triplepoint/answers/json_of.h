@@ -10,6 +10,9 @@ namespace triplepoint::answers {
 
 // Values of the catalogue as JSON, in base units; what is not known is null.
 
+Json of(const auto& value) {
+  return value;
+}
 template <class Number>
 Json of(const std::optional<Number>& value) {
   return value ? Json(*value) : Json();

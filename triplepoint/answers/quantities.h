@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "triplepoint/base/json_fwd.h"
@@ -30,7 +31,11 @@ struct Quantity {
   Json (*value)(const RunResult&);  // null: not known
   Type type = Type::number;
   Better better = Better::neither;
-  bool is_column = false;  // of results.csv and of the Python package
+  int digits = 3;              // significant ones, as people read it
+  bool only_compared = false;  // its name is a key of comparisons alone
+
+  /// Of results.csv and of the Python package.
+  bool is_column() const { return !name.empty() && !only_compared; }
 };
 
 /// When the keys of a group are in the object. A key that is there and not known is null.
@@ -55,6 +60,8 @@ std::span<const QuantityGroup> quantity_groups();
 
 /// By key or by name; null if there is none.
 const Quantity* find_quantity(std::string_view key_or_name);
+/// One that exists.
+const Quantity& quantity_of(std::string_view key_or_name);
 /// Whether the quantities of the group may be asked for.
 bool is_given(const QuantityGroup&, const RunResult&);
 /// The number of a quantity that exists; absent: not known.
@@ -66,5 +73,27 @@ struct ShownUnit {
   double scale = 1;  // shown = stored / scale
 };
 ShownUnit shown_unit(const Quantity&);
+/// "612 W" of a stored number; a share as `percent` has it.
+std::string text_of(const Quantity&, double stored);
+/// Lists of numbers, and what compares neighbours, have as many digits.
+inline constexpr int digits_of_lists = 4;
+
+/// A column of the tables of jobs: "peak (°C)", "tokens/s".
+struct JobColumn {
+  std::string_view key, head;  // an empty head: the unit says it
+  bool in_sweeps = false;
+  int optional = 0;  // as in DataColumn
+
+  const Quantity& quantity() const { return quantity_of(key); }
+  std::string title() const;
+};
+/// What stands at the top of a run; without a headline it has its label.
+struct Headline {
+  std::string_view key, headline;
+};
+// What views show that have no room for all quantities, in their order. Lists of all numbers and
+// comparisons have every one with a label.
+std::span<const JobColumn> job_columns();
+std::span<const Headline> headlines();
 
 }  // namespace triplepoint::answers

@@ -38,7 +38,7 @@ Json schema_of(const Quantity& quantity) {
   if (const std::string_view type = json_type(quantity.type); !type.empty())
     schema["type"] = {type, "null"};
   if (!quantity.unit.empty()) schema["x-unit"] = quantity.unit;
-  if (quantity.is_column) schema["x-column"] = quantity.name;
+  if (quantity.is_column()) schema["x-column"] = quantity.name;
   return schema;
 }
 
@@ -75,7 +75,7 @@ std::vector<const Quantity*> results_columns() {
   std::vector<const Quantity*> columns;
   for (const QuantityGroup& group : quantity_groups())
     for (const Quantity& quantity : group.quantities)
-      if (quantity.is_column) columns.push_back(&quantity);
+      if (quantity.is_column()) columns.push_back(&quantity);
   return columns;
 }
 
@@ -84,7 +84,7 @@ std::vector<std::string> results_row(const run::Run& run, const metrics::Metrics
   std::vector<std::string> cells;
   for (const QuantityGroup& group : quantity_groups())
     for (const Quantity& quantity : group.quantities)
-      if (quantity.is_column)
+      if (quantity.is_column())
         cells.push_back(is_given(group, result) ? cell_text(quantity.value(result))
                                                 : std::string());
   return cells;

@@ -99,9 +99,18 @@ TEST_CASE("keys and names are unique, and every key says what it is") {
       if (!quantity.key.empty()) CHECK(seen.insert(quantity.key).second);
       if (!quantity.name.empty() && quantity.name != quantity.key)
         CHECK(seen.insert(quantity.name).second);
-      CHECK_FALSE((quantity.is_column && quantity.name.empty()));
       CHECK_FALSE((quantity.name.empty() && quantity.key.empty()));
     }
+}
+
+TEST_CASE("views without room for all take name, unit and digits from the catalogue") {
+  std::vector<std::string> titles;
+  for (const JobColumn& column : job_columns())
+    titles.push_back(column.title());
+  CHECK(holds(titles, "tokens/s"));
+  CHECK(holds(titles, "peak (°C)"));
+  CHECK(text_of(quantity_of("sm_clock_mhz.mean"), 987.6) == "987.6 MHz");
+  CHECK(text_of(quantity_of("mfu"), 0.412) == "41 %");
 }
 
 TEST_CASE("a recording without counters does not know what it sent") {

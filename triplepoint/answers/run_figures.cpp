@@ -185,54 +185,76 @@ std::string limit_beside_peak(const run::Run& run, const Metrics& m) {
   return fmt::format(" (limit {} W on average)", significant(limit));
 }
 
-KeyFigure power_figure(const run::Run& run, const Metrics& m) {
-  // Dies of one package share its sensor.
-  const bool of_packages = std::ranges::any_of(
-      run.devices, [](const run::Device& device) { return device.power_counted_on.has_value(); });
-  return {"power of a " + (of_packages ? "package" : device_word(run)),
-          with_unit(m.power_mean_w, "W"),
-          joined({after("peak ", with_unit(m.power_peak_w, "W by the sensor")),
-                  with_unit(m.power_kernel_peak_w, "W in a kernel")}) +
-              limit_beside_peak(run, m)};
-}
-
 /// "p95 - p5 of its power; 410 W within a microbatch; 61 % of the time at 90 % of the limit or
 /// above".
-KeyFigure swing_figure(const run::Run& run, const Metrics& m) {
-  return {"swing of a " + device_word(run), with_unit(m.bursts.swing_w, "W"),
-          joined({"p95 - p5 of its power",
-                  with_unit(m.bursts.microbatch_swing_w, "W within a microbatch"),
-                  m.bursts.duty ? fmt::format("{} of the time at {} of the limit or above",
-                                              percent(*m.bursts.duty), percent(metrics::duty_level))
-                                : ""},
-                 "; ")};
+std::string swing_text(const Metrics& m) {
+  return joined(
+      {"p95 - p5 of its power", with_unit(m.bursts.microbatch_swing_w, "W within a microbatch"),
+       m.bursts.duty ? fmt::format("{} of the time at {} of the limit or above",
+                                   percent(*m.bursts.duty), percent(metrics::duty_level))
+                     : ""},
+      "; ");
 }
 
 /// Steps of training take megajoules, passes of inference joules.
-KeyFigure energy_figure(const Metrics& m, bool trains) {
+std::string energy_text(const Metrics& m, bool trains) {
   const auto step_text = [&](const std::optional<double>& joules) {
     if (!joules) return std::string();
     return trains ? with_unit(*joules / 1e6, "MJ a step") : with_unit(joules, "J a step");
   };
   const std::string efficiency = with_unit(m.samples_per_s_mj, "samples/(s MJ)");
-  const std::string label = fmt::format("energy {}", metrics::scope_text(m.energy_scope));
   if (m.energy_scope == metrics::EnergyScope::gpu)
-    return {label, with_unit(m.joules_per_token, "J/token"),
-            joined({step_text(m.energy_j), efficiency})};
+    return joined({step_text(m.energy_j), efficiency});
   Metrics gpus = m;
   metrics::count_energy_at(metrics::EnergyScope::gpu, gpus);
   const bool of_site = m.energy_scope == metrics::EnergyScope::site;
-  return {label, with_unit(m.joules_per_token, "J/token"),
-          joined({step_text(of_site ? m.site_energy_j : m.node_energy_j),
-                  after("GPUs alone ", joined({with_unit(gpus.joules_per_token, "J/token"),
-                                               step_text(m.energy_j), efficiency}))},
-                 "; ")};
+  return joined({step_text(of_site ? m.site_energy_j : m.node_energy_j),
+                 after("GPUs alone ", joined({with_unit(gpus.joules_per_token, "J/token"),
+                                              step_text(m.energy_j), efficiency}))},
+                "; ");
 }
 
 std::string cool_down_text(const Metrics& m) {
   const metrics::CoolDowns& spans = m.cool_downs;
   if (!spans.share_of_time || !spans.mean_length) return "";
   return fmt::format("cooling down {} of the time", percent(*spans.share_of_time));
+}
+
+/// What a quantity of the catalogue is called at the top of a run.
+std::string title_of(const Headline& figure, const run::Run& run, const Metrics& m) {
+  if (figure.key == "joules_per_token")
+    return fmt::format("energy {}", metrics::scope_text(m.energy_scope));
+  std::string text(figure.headline.empty() ? quantity_of(figure.key).label : figure.headline);
+  // Dies of one package share its sensor.
+  const bool of_packages =
+      figure.key == "power_w.mean" && std::ranges::any_of(run.devices, [](const run::Device& each) {
+        return each.power_counted_on.has_value();
+      });
+  constexpr std::string_view of_gpu = " of a GPU";
+  if (text.ends_with(of_gpu))
+    text.replace(text.size() - 3, 3, of_packages ? "package" : device_word(run));
+  return text;
+}
+
+/// What belongs to it; most need nothing.
+std::string remark_of(std::string_view key, const run::Run& run, const Metrics& m) {
+  const bool trains = !metrics::is_inference(run);
+  if (key == "tokens_per_s") return with_unit(m.tokens_per_second_per_gpu, "a " + device_word(run));
+  if (key == "mfu")
+    return joined({after("of the peak in ", precision_text(run)),
+                   trains ? after("HFU ", share_text(m.hfu)) : "",
+                   with_unit(m.model_tflops_per_gpu, "model TFLOP/s a " + device_word(run))});
+  if (key == "power_w.mean")
+    return joined({after("peak ", with_unit(m.power_peak_w, "W by the sensor")),
+                   with_unit(m.power_kernel_peak_w, "W in a kernel")}) +
+           limit_beside_peak(run, m);
+  if (key == "bursts.swing_w") return swing_text(m);
+  if (key == "joules_per_token") return energy_text(m, trains);
+  if (key == "temperature_c.mean")
+    return joined(
+        {after("peak ", with_unit(m.temperature_peak_c, "°C")), slots_text(m), cool_down_text(m)});
+  if (key == "sm_clock_mhz.mean") return run.shutdown ? "" : throttle_text(m);
+  return "";
 }
 
 }  // namespace
@@ -286,26 +308,15 @@ std::optional<metrics::Interval> interval_of(const run::Run& run) {
 }
 
 std::vector<KeyFigure> key_figures(const run::Run& run, const Metrics& m) {
-  const bool trains = !metrics::is_inference(run);
   std::vector<KeyFigure> figures;
   if (auto whole = whole_run_figure(run, m.energy_scope)) figures.push_back(*std::move(whole));
   figures.push_back(step_figure(run, m, !figures.empty()));
-  if (!trains) add_inference(figures, run, m);
-  figures.push_back({"speed", with_unit(m.tokens_per_second, "tokens/s"),
-                     with_unit(m.tokens_per_second_per_gpu, "a " + device_word(run))});
-  figures.push_back(
-      {"MFU", share_text(m.mfu),
-       joined({after("of the peak in ", precision_text(run)),
-               trains ? after("HFU ", share_text(m.hfu)) : "",
-               with_unit(m.model_tflops_per_gpu, "model TFLOP/s a " + device_word(run))})});
-  figures.push_back(power_figure(run, m));
-  figures.push_back(swing_figure(run, m));
-  figures.push_back(energy_figure(m, trains));
-  figures.push_back({"die temperature", with_unit(m.temperature_mean_c, "°C"),
-                     joined({after("peak ", with_unit(m.temperature_peak_c, "°C")), slots_text(m),
-                             cool_down_text(m)})});
-  figures.push_back(
-      {"SM clock", with_unit(m.sm_clock_mean_mhz, "MHz", 4), run.shutdown ? "" : throttle_text(m)});
+  if (metrics::is_inference(run)) add_inference(figures, run, m);
+  const RunResult result = result_of(run, m);
+  for (const Headline& figure : headlines())
+    if (const auto number = number_of(figure.key, result))
+      figures.push_back({title_of(figure, run, m), text_of(quantity_of(figure.key), *number),
+                         remark_of(figure.key, run, m)});
   std::erase_if(figures, [](const KeyFigure& figure) { return figure.value.empty(); });
   return figures;
 }
@@ -419,7 +430,8 @@ DataTable all_figures(const run::Run& run, const Metrics& m) {
       const auto [unit_name, scale] = shown_unit(quantity);
       constexpr double rounding = 1e-12;  // what differences of times leave of nothing
       const double shown = std::abs(*number) < rounding ? 0 : *number / scale;
-      table.add({std::string(quantity.label), significant(shown, 4), std::string(unit_name)});
+      table.add({std::string(quantity.label), significant(shown, digits_of_lists),
+                 std::string(unit_name)});
     }
   return table;
 }

@@ -7,6 +7,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/quantities.h"
+
 namespace triplepoint::app {
 namespace {
 
@@ -165,35 +167,37 @@ std::string verdict_of(const std::vector<SweptFlag>& flags, const std::vector<Sw
                 : ".");
 }
 
+std::optional<double> value_of(std::string_view key, const SweptJob& job) {
+  return answers::number_of(key, answers::result_of(job.results.run, job.results.metrics));
+}
+
 DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs) {
   DataTable table{.name = "sweep"};
   for (const SweptFlag& flag : flags)
     table.columns.push_back({.key = flag.name, .title = flag.name});
-  table.columns.insert(table.columns.end(), {{"step_time_s", "step s", 1, 3},
-                                             {"tokens_per_s", "tokens/s"},
-                                             {"joules_per_token", "J/token", 1, 3},
-                                             {"energy_scope", "energy of"},
-                                             {"power_mean_w", "mean W"},
-                                             {"temperature_peak_c", "peak °C", 1, 1},
-                                             {"sm_clock_mean_mhz", "MHz"},
-                                             {"throttled_share", "throttled %", 0.01, 1},
-                                             {"problem", "problem"}});
-  const auto why = [](const SweptJob& job) {
-    return job.problem.empty() ? "not known" : "does not run";
-  };
-  const auto scope_of = [&](const SweptJob& job) -> DataCell {
-    if (!known(job)) return Missing{why(job)};
-    return std::string(metrics::energy_scopes[as_size(job.results.metrics.energy_scope)]);
-  };
+  std::vector<answers::JobColumn> columns(answers::job_columns().begin(),
+                                          answers::job_columns().end());
+  std::erase_if(columns, [](const answers::JobColumn& each) { return !each.in_sweeps; });
+  for (const answers::JobColumn& column : columns)
+    table.columns.push_back({.key = std::string(column.quantity().name),
+                             .title = column.title(),
+                             .scale = answers::shown_unit(column.quantity()).scale,
+                             .digits = answers::digits_of_lists,
+                             .significant = true});
+  const auto energy = std::ranges::find(columns, "joules_per_token", &answers::JobColumn::key);
+  const std::ptrdiff_t behind_energy = std::ssize(flags) + (energy - columns.begin()) + 1;
+  table.columns.insert(table.columns.begin() + behind_energy, {"energy_scope", "energy of"});
+  table.columns.insert(table.columns.end(),
+                       {{"throttled_share", "throttled (%)", 0.01, 1}, {"problem", "problem"}});
   for (const SweptJob& job : jobs) {
     std::vector<DataCell> row(job.values.begin(), job.values.end());
+    const char* why = job.problem.empty() ? "not known" : "does not run";
     const metrics::Metrics& m = job.results.metrics;
-    const auto cell = [&](const std::optional<double>& value) { return cell_of(value, why(job)); };
-    row.push_back(cell(m.step_time ? std::optional(*m.step_time / unit::s) : std::nullopt));
-    row.insert(row.end(),
-               {cell(m.tokens_per_second), cell(m.joules_per_token), scope_of(job),
-                cell(m.power_mean_w), cell(m.temperature_peak_c), cell(m.sm_clock_mean_mhz),
-                cell(metrics::throttled_share(m)), job.problem});
+    for (const answers::JobColumn& column : columns)
+      row.push_back(cell_of(value_of(column.key, job), why));
+    const std::string scope(metrics::energy_scopes[as_size(m.energy_scope)]);
+    row.insert(row.begin() + behind_energy, known(job) ? DataCell(scope) : DataCell(Missing{why}));
+    row.insert(row.end(), {cell_of(metrics::throttled_share(m), why), job.problem});
     table.add(std::move(row));
   }
   return table;
@@ -201,12 +205,14 @@ DataTable table_of(const std::vector<SweptFlag>& flags, const std::vector<SweptJ
 
 /// A curve over the first flag for each combination of the others.
 answers::Figure curve(const std::vector<SweptFlag>& flags, const std::vector<SweptJob>& jobs,
-                      const char* id, const std::string& what, const auto& value_of) {
-  answers::LineChart chart{.title = what.substr(0, what.rfind(" (")) + " over " + flags[0].name,
-                           .x_name = flags[0].name,
-                           .y_unit = what,
-                           .positions = flags[0].values,
-                           .from_zero = false};
+                      const char* id, std::string_view key, const std::string& scope = "") {
+  const answers::Quantity& quantity = answers::quantity_of(key);
+  answers::LineChart chart{
+      .title = fmt::format("{}{} over {}", quantity.label, scope, flags[0].name),
+      .x_name = flags[0].name,
+      .y_unit = fmt::format("{}{} ({})", quantity.label, scope, answers::shown_unit(quantity).unit),
+      .positions = flags[0].values,
+      .from_zero = false};
   const size_t positions = flags[0].values.size();
   const size_t others = jobs.size() / positions;  // the last flag varies fastest
   for (size_t o = 0; o < others; ++o) {
@@ -215,7 +221,7 @@ answers::Figure curve(const std::vector<SweptFlag>& flags, const std::vector<Swe
                        .style = fmt::format("s{}", o % 5 + 1)};
     for (size_t p = 0; p < positions; ++p) {
       const SweptJob& job = jobs[p * others + o];
-      line.values.push_back(known(job) ? value_of(job) : std::nullopt);
+      line.values.push_back(known(job) ? value_of(key, job) : std::nullopt);
     }
     chart.lines.push_back(std::move(line));
   }
@@ -268,12 +274,9 @@ answers::Document sweep_answer(const std::vector<SweptFlag>& flags,
   answers::Section section{
       .id = "sweep", .title = "Every value", .tables = {table_of(flags, jobs)}};
   if (curves <= most_curves && flags[0].values.size() > 1)
-    section.figures = {curve(flags, jobs, "steps", "step time (s)",
-                             [](const SweptJob& job) { return std::optional(seconds_of(job)); }),
-                       curve(flags, jobs, "energy", "energy " + scope + " (J/token)", energy_of),
-                       curve(flags, jobs, "heat", "hottest die (°C)", [](const SweptJob& job) {
-                         return job.results.metrics.temperature_peak_c;
-                       })};
+    section.figures = {curve(flags, jobs, "steps", "step_time_s"),
+                       curve(flags, jobs, "energy", "joules_per_token", " " + scope),
+                       curve(flags, jobs, "heat", "temperature_c.peak")};
   answer.sections.push_back(std::move(section));
   return answer;
 }

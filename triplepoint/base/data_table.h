@@ -41,12 +41,13 @@ enum class Align { by_content, left, right };  // by content: text left, numbers
 struct DataColumn {
   std::string key, title;
   double scale = 1;
-  int digits = 0;
+  int digits = 0;       // behind the point
   bool spread = false;  // smallest, median and largest are shown below, with their ranks
   Align align = Align::by_content;
   // 0: always shown. Where the terminal has no room, columns of the highest number go first.
   int optional = 0;
-  bool whole = false;  // text goes on in the next line instead of being cut
+  bool whole = false;        // text goes on in the next line instead of being cut
+  bool significant = false;  // digits count from the first one, not from the point
 };
 
 /// Rows that are printed as a table for people, as JSON objects, or as CSV: the same numbers. A

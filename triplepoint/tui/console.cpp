@@ -195,9 +195,10 @@ bool begins_character(char byte) {
 
 std::string text_of(const DataCell& cell, const DataColumn& column) {
   if (const auto* text = std::get_if<std::string>(&cell)) return printable(*text);
-  if (const auto number = number_in(cell))
-    return fixed_point(*number / column.scale, column.digits);
-  return "n/a";
+  const auto number = number_in(cell);
+  if (!number) return "n/a";
+  const double shown = *number / column.scale;
+  return column.significant ? significant(shown, column.digits) : fixed_point(shown, column.digits);
 }
 
 /// "12.5 /3": a value and the rank that has it, as Megatron writes it.

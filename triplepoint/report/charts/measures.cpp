@@ -5,6 +5,8 @@
 
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/quantities.h"
+
 namespace triplepoint::report {
 
 std::vector<NamedPart> kernel_parts(const metrics::KernelSeconds& kernels) {
@@ -42,43 +44,50 @@ namespace {
 
 constexpr const char* highest_reading = "Mark: the highest reading of any GPU. ";
 
+/// Names and units of the catalogue.
+std::vector<Measure> named(std::vector<Measure> measures) {
+  for (Measure& measure : measures) {
+    const answers::Quantity& quantity = answers::quantity_of(measure.key);
+    measure.name = std::string(quantity.label) + (measure.peak_key.empty() ? "" : " and peak");
+    measure.unit = answers::shown_unit(quantity).unit;
+  }
+  return measures;
+}
+
 /// What a job is good at besides its speed and energy.
 Measure quality_of(spec::Task task) {
   if (task == spec::Task::prefill)
-    return {"first-token", "time to the first token", "s", "time_to_first_token_s", "", false, 0,
-            "is first"};
+    return {"first-token", "time_to_first_token_s", "", false, 0, "is first"};
   if (task == spec::Task::decode)
-    return {"next-token", "time to the next token", "s", "time_per_output_token_s", "", false, 0,
-            "is first"};
-  return {"efficiency", "training efficiency", "samples/(s MJ)", "samples_per_s_mj", "", true, 0,
-          "is best"};
+    return {"next-token", "time_per_output_token_s", "", false, 0, "is first"};
+  return {"efficiency", "samples_per_s_mj", "", true, 0, "is best"};
 }
 
 }  // namespace
 
 std::vector<Measure> measures_of_speed(spec::Task task) {
-  return {{"throughput", "throughput", "tokens/s", "tokens_per_s", "", true, 0, "is fastest"},
-          {"energy", "energy", "J/token", "joules_per_token", "", false, 0, "needs least"},
-          quality_of(task)};
+  return named({{"throughput", "tokens_per_s", "", true, 0, "is fastest"},
+                {"energy", "joules_per_token", "", false, 0, "needs least"},
+                quality_of(task)});
 }
 
 std::vector<Measure> measures_of_heat() {
-  return {{"power", "power of a GPU, mean and peak", "W", "power_w.mean", "power_w.peak", true, 0,
-           "draws most", highest_reading},
-          {"temperature", "die temperature, mean and peak", "°C", "temperature_c.mean",
-           "temperature_c.peak", true, 20, "is hottest", highest_reading},
-          {"clock", "SM clock, mean and the slowest GPU's", "MHz", "sm_clock_mhz.mean", "", false,
-           1000, "is slowest"}};
+  std::vector<Measure> measures =
+      named({{"power", "power_w.mean", "power_w.peak", true, 0, "draws most", highest_reading},
+             {"temperature", "temperature_c.mean", "temperature_c.peak", true, 20, "is hottest",
+              highest_reading},
+             {"clock", "sm_clock_mhz.mean", "", false, 1000, "is slowest"}});
+  measures.back().name += " and the slowest GPU's";
+  return measures;
 }
 
 std::vector<Measure> measures_of_sweeps(spec::Task task) {
-  return {
-      {"throughput", "throughput", "tokens/s", "tokens_per_s", "", true, 0, ""},
-      quality_of(task),
-      {"power", "mean power of a GPU", "W", "power_w.mean", "", true, 100, ""},
-      {"peak-power", "peak power", "W", "power_w.peak", "", true, 100, ""},
-      {"peak-temperature", "peak die temperature", "°C", "temperature_c.peak", "", true, 20, ""},
-      {"clock", "mean SM clock", "MHz", "sm_clock_mhz.mean", "", true, 1000, ""}};
+  return named({{"throughput", "tokens_per_s", "", true, 0, ""},
+                quality_of(task),
+                {"power", "power_w.mean", "", true, 100, ""},
+                {"peak-power", "power_w.peak", "", true, 100, ""},
+                {"peak-temperature", "temperature_c.peak", "", true, 20, ""},
+                {"clock", "sm_clock_mhz.mean", "", true, 1000, ""}});
 }
 
 std::string capitalized(std::string text) {

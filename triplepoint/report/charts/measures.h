@@ -27,12 +27,14 @@ std::vector<LegendEntry> legend_of(const std::vector<NamedPart>& parts);
 
 /// One question about a job that a chart answers.
 struct Measure {
-  std::string id, name, unit;
+  std::string id;
   std::string key, peak_key;    // of results.json; the peak may have none
   bool high_is_news = true;     // the title names the highest; else the lowest
   double low = 0;               // where the axis begins
   std::string superlative;      // "is fastest"
   std::string peak_words = {};  // what the mark shows
+  std::string name = {};        // with what else it shows: "temperature, mean and peak"
+  std::string unit = {};
 };
 
 /// Speed and energy; then power, heat and clocks. Inference has times of tokens where training has

@@ -56,8 +56,24 @@ std::string scope_of(const Sides& sides) {
   return same ? ", " + std::string(metrics::energy_scopes[as_size(first)]) : "";
 }
 
-/// The groups of the catalogue under one heading. Temperatures and shares differ by so much, other
-/// numbers by per cent.
+/// As the catalogue has it. Temperatures and shares differ by so much, other numbers by per cent.
+ComparedRow row_of(const answers::Quantity& quantity) {
+  const auto [unit_name, scale] = answers::shown_unit(quantity);
+  const bool by_points = quantity.unit == "°C" || quantity.unit == "share";
+  return {.key = std::string(quantity.name),
+          .title = std::string(quantity.label),
+          .unit = std::string(unit_name),
+          .scale = scale,
+          .better = quantity.better,
+          .says = by_points ? absolute : rel};
+}
+ComparedRow row_of(std::string_view quantity, std::string key) {
+  ComparedRow row = row_of(answers::quantity_of(quantity));
+  row.key = std::move(key);
+  return row;
+}
+
+/// The groups of the catalogue under one heading.
 ComparedSection section_of(const char* name, const char* title,
                            std::initializer_list<std::string_view> groups, const Sides& sides) {
   ComparedSection section{name, title, {}};
@@ -65,17 +81,10 @@ ComparedSection section_of(const char* name, const char* title,
     if (!holds(groups, group.name)) continue;
     for (const answers::Quantity& quantity : group.quantities) {
       if (quantity.type != answers::Type::number || quantity.name.empty()) continue;
-      const auto [unit_name, scale] = answers::shown_unit(quantity);
-      const bool by_points = quantity.unit == "°C" || quantity.unit == "share";
-      add(section,
-          {.key = std::string(quantity.name),
-           .title = std::string(quantity.label) +
-                    (quantity.key == "joules_per_token" ? scope_of(sides) : ""),
-           .unit = std::string(unit_name),
-           .scale = scale,
-           .better = quantity.better,
-           .says = by_points ? absolute : rel},
-          sides, [&](S s) { return recorded_number(s, group.name, quantity.name); });
+      ComparedRow row = row_of(quantity);
+      if (quantity.key == "joules_per_token") row.title += scope_of(sides);
+      add(section, std::move(row), sides,
+          [&](S s) { return recorded_number(s, group.name, quantity.name); });
     }
   }
   return section;
@@ -112,23 +121,14 @@ void take_common_gpus(ComparedSection& section, const Sides& sides) {
   }
 }
 
-ComparedRow share_row(std::string key, std::string title) {
-  return {.key = std::move(key),
-          .title = std::move(title),
-          .unit = "%",
-          .scale = 0.01,
-          .better = less,
-          .says = absolute};
-}
-
 ComparedSection heat_section(const Sides& sides) {
   ComparedSection section = section_of("heat", "Heat and clock", {"heat"}, sides);
-  add(section, share_row("throttled", "throttled by any reason, mean of GPUs"), sides,
-      [](S s) -> Value {
-        const std::vector<double>& each = s.metrics().throttled_per_gpu;
-        if (each.empty()) return std::nullopt;
-        return mean(each);
-      });
+  ComparedRow throttled = row_of("throttle_software_power_cap", "throttled");
+  throttled.title = "throttled by any reason, mean of GPUs";
+  add(section, std::move(throttled), sides, [](S s) {
+    const std::vector<double>& each = s.metrics().throttled_per_gpu;
+    return each.empty() ? Value() : Value(mean(each));
+  });
   return section;
 }
 
@@ -136,9 +136,8 @@ ComparedSection size_section(const Sides& sides) {
   ComparedSection section{"size", "Size", {}};
   add(section, {.key = "num_gpus", .title = "GPUs"}, sides,
       [](S s) { return s.row.slots.empty() ? Value() : Value(as_real(s.row.slots.size())); });
-  add(section,
-      {.key = "memory_gib", .title = "memory of the fullest GPU", .unit = "GiB", .better = less},
-      sides, [](S s) { return number_at(s.row, "memory_gib.total"); });
+  add(section, row_of("memory_gib.total", "memory_gib"), sides,
+      [](S s) { return number_at(s.row, "memory_gib.total"); });
   for (ComparedRow& row : section_of("links", "", {"links"}, sides).rows)
     section.rows.push_back(std::move(row));
   return section;
@@ -169,22 +168,21 @@ ComparedSection stage_section(const Sides& sides) {
 
 /// An extreme of one list over GPUs.
 struct GpuExtreme {
-  const char *key, *title, *unit;
+  const char *key, *title, *like;  // a quantity of the catalogue
   Better better;
-  ChangeForm says;
   std::vector<double> Metrics::*list;
   bool highest;
 };
+constexpr const char *die = "temperature_c.mean", *power = "power_w.mean",
+                     *clock_mean = "sm_clock_mhz.mean";
 constexpr GpuExtreme gpu_extremes[] = {
-    {"hottest_gpu_c", "hottest GPU, its mean", "°C", less, absolute,
-     &Metrics::temperature_per_gpu_c, true},
-    {"coolest_gpu_c", "coolest GPU, its mean", "°C", any, absolute, &Metrics::temperature_per_gpu_c,
+    {"hottest_gpu_c", "hottest GPU, its mean", die, less, &Metrics::temperature_per_gpu_c, true},
+    {"coolest_gpu_c", "coolest GPU, its mean", die, any, &Metrics::temperature_per_gpu_c, false},
+    {"highest_power_gpu_w", "GPU with most power", power, any, &Metrics::power_per_gpu_w, true},
+    {"lowest_power_gpu_w", "GPU with least power", power, any, &Metrics::power_per_gpu_w, false},
+    {"slowest_clock_gpu_mhz", "slowest clock", clock_mean, more, &Metrics::sm_clock_per_gpu_mhz,
      false},
-    {"highest_power_gpu_w", "GPU with most power", "W", any, rel, &Metrics::power_per_gpu_w, true},
-    {"lowest_power_gpu_w", "GPU with least power", "W", any, rel, &Metrics::power_per_gpu_w, false},
-    {"slowest_clock_gpu_mhz", "slowest clock", "MHz", more, rel, &Metrics::sm_clock_per_gpu_mhz,
-     false},
-    {"fastest_clock_gpu_mhz", "fastest clock", "MHz", more, rel, &Metrics::sm_clock_per_gpu_mhz,
+    {"fastest_clock_gpu_mhz", "fastest clock", clock_mean, more, &Metrics::sm_clock_per_gpu_mhz,
      true}};
 
 std::optional<std::size_t> place_of(const GpuExtreme& extreme, const std::vector<double>& all) {
@@ -199,11 +197,9 @@ std::optional<std::size_t> place_of(const GpuExtreme& extreme, const std::vector
 ComparedSection extremes_section(const Sides& sides) {
   ComparedSection section{"extremes", "Single GPUs", {}};
   for (const GpuExtreme& extreme : gpu_extremes) {
-    ComparedRow row{.key = extreme.key,
-                    .title = extreme.title,
-                    .unit = extreme.unit,
-                    .better = extreme.better,
-                    .says = extreme.says};
+    ComparedRow row = row_of(extreme.like, extreme.key);
+    row.title = extreme.title;
+    row.better = extreme.better;
     for (const Side& side : sides) {
       const std::vector<double>& all = side.metrics().*extreme.list;
       const auto place = place_of(extreme, all);
@@ -252,34 +248,22 @@ ComparedSection whole_section(const Sides& sides) {
     if (!m.tokens_per_second || !m.step_time) return std::nullopt;
     return *m.tokens_per_second * (*m.step_time / unit::s);
   };
-  add(section, {.key = "whole_step_time_s", .title = "time per step", .unit = "s", .better = less},
-      sides, step_s);
-  add(section, {.key = "whole_tokens_per_s", .title = "speed", .unit = "tokens/s", .better = more},
-      sides,
+  add(section, row_of("step_time_s", "whole_step_time_s"), sides, step_s);
+  add(section, row_of("tokens_per_s", "whole_tokens_per_s"), sides,
       [&](S s) { return step_s(s) && tokens(s) ? Value(*tokens(s) / *step_s(s)) : Value(); });
-  add(section,
-      {.key = "whole_temperature_peak_c",
-       .title = "hottest die",
-       .unit = "°C",
-       .better = less,
-       .says = absolute},
-      sides, [](S s) {
-        return s.whole ? Value(s.whole->span.peak_c) : number_at(s.row, "temperature_c.peak");
-      });
-  add(section, {.key = "whole_power_mean_w", .title = "power of a GPU, mean", .unit = "W"}, sides,
-      [](S s) {
-        return s.whole ? Value(s.whole->span.power_w) : number_at(s.row, "power_w.mean");
-      });
-  add(section,
-      {.key = "whole_gpu_joules_per_token",
-       .title = "GPU energy of a token",
-       .unit = "J/token",
-       .better = less},
-      sides, [&](S s) {
-        if (s.whole) return s.whole->gpu_joules_per_token;
-        const Value joules = number_at(s.row, "energy_j");
-        return joules && tokens(s) ? Value(*joules / *tokens(s)) : Value();
-      });
+  add(section, row_of("temperature_c.peak", "whole_temperature_peak_c"), sides, [](S s) {
+    return s.whole ? Value(s.whole->span.peak_c) : number_at(s.row, "temperature_c.peak");
+  });
+  add(section, row_of("power_w.mean", "whole_power_mean_w"), sides, [](S s) {
+    return s.whole ? Value(s.whole->span.power_w) : number_at(s.row, "power_w.mean");
+  });
+  ComparedRow of_token = row_of("joules_per_token", "whole_gpu_joules_per_token");
+  of_token.title += ", gpu";
+  add(section, std::move(of_token), sides, [&](S s) {
+    if (s.whole) return s.whole->gpu_joules_per_token;
+    const Value joules = number_at(s.row, "energy_j");
+    return joules && tokens(s) ? Value(*joules / *tokens(s)) : Value();
+  });
   return section;
 }
 
@@ -399,7 +383,7 @@ Comparison compare_runs(Sides sides) {
       stage_section(sides),
       step_section(sides),
       named_section(sides, {"throttle", "Throttling, share of time", {}},
-                    share_row("throttle_{}", ""), &Metrics::throttle),
+                    row_of("throttle_software_power_cap", "throttle_{}"), &Metrics::throttle),
       named_section(sides, {"ledger", "Energy of a step by use", {}},
                     {.key = "energy_{}_j", .unit = "kJ", .scale = 1e3}, &Metrics::energy_ledger_j)};
   std::erase_if(comparison.sections, [](const auto& section) { return section.rows.empty(); });

@@ -60,12 +60,11 @@ struct FigureOf {
   std::vector<answers::KeyFigure> figures;
   bool several_groups = false;
 
-  void add(std::string label, const StudyRow* row, const char* key, const char* unit,
-           int digits = 3) {
+  void add(std::string label, const StudyRow* row, const char* key) {
     const auto value = row == nullptr ? std::nullopt : number_at(*row, key);
     if (!value) return;
     const std::string group = several_groups ? group_title(*row) + ": " : "";
-    figures.push_back({std::move(label), fmt::format("{} {}", significant(*value, digits), unit),
+    figures.push_back({std::move(label), answers::text_of(answers::quantity_of(key), *value),
                        group + short_label(*row)});
   }
 };
@@ -79,11 +78,11 @@ std::vector<answers::KeyFigure> key_figures_of(const std::vector<Group>& groups)
   const bool one_model = std::ranges::all_of(
       ran, [&](const StudyRow* row) { return model_title(*row) == model_title(*ran.front()); });
   if (one_model) {
-    all.add("fastest", highest(ran, "tokens_per_s"), "tokens_per_s", "tokens/s", 4);
+    all.add("fastest", highest(ran, "tokens_per_s"), "tokens_per_s");
     all.add("least " + energy_scope_of(*ran.front()) + " energy", thriftiest_of(ran),
-            "joules_per_token", "J/token");
+            "joules_per_token");
   }
-  all.add("hottest GPU", highest(ran, "temperature_c.peak"), "temperature_c.peak", "°C");
+  all.add("hottest GPU", highest(ran, "temperature_c.peak"), "temperature_c.peak");
   return std::move(all.figures);
 }
 
@@ -131,22 +130,6 @@ Section findings_of(const std::vector<Finding>& findings, bool is_suite) {
 
 // ---- all jobs
 
-/// Columns of the catalogue. Where a terminal has no room, those of a higher number go first.
-struct Column {
-  const char *key, *title;
-  int digits, optional;
-};
-constexpr Column columns[] = {{"step_time_s", "step (s)", 3, 0},
-                              {"tokens_per_s", "tokens/s", 4, 0},
-                              {"mfu", "MFU (%)", 3, 1},
-                              {"joules_per_token", "J/token", 3, 0},
-                              {"power_w.mean", "power (W)", 3, 0},
-                              {"power_w.peak", "peak (W)", 3, 1},
-                              {"temperature_c.mean", "die (°C)", 3, 0},
-                              {"temperature_c.peak", "peak (°C)", 3, 1},
-                              {"sm_clock_mhz.mean", "clock (MHz)", 4, 1},
-                              {"memory_gib.total", "memory (GiB)", 3, 1}};
-
 Style style_of(Verdict verdict) {
   return verdict == Verdict::ok                                    ? Style::good
          : verdict == Verdict::oom || verdict == Verdict::shutdown ? Style::bad
@@ -181,10 +164,9 @@ DataTable jobs_table(const Study& study) {
                                     {"machines", Align::left, 4},
                                     {"layout", Align::left, 4},
                                     {"verdict", Align::left}};
-  for (const Column& column : columns) {
-    const bool has_scope = column.key == std::string_view("joules_per_token");
-    titles.push_back(
-        {(has_scope ? scope_of(study) + " " : "") + column.title, Align::right, column.optional});
+  for (const answers::JobColumn& column : answers::job_columns()) {
+    const std::string scope = column.key == "joules_per_token" ? scope_of(study) + " " : "";
+    titles.push_back({scope + column.title(), Align::right, column.optional});
   }
   titles.push_back({"diagnosis", Align::left, 1});
   DataTable table = text_table(std::move(titles));
@@ -194,10 +176,11 @@ DataTable jobs_table(const Study& study) {
                                    machine_title(row),
                                    row.has_job ? short_label(row) : "",
                                    {verdict_of(row), style_of(row.verdict)}};
-    for (const Column& column : columns) {
+    for (const answers::JobColumn& column : answers::job_columns()) {
       const auto value = number_at(row, column.key);
-      const double scale = answers::shown_unit(*answers::find_quantity(column.key)).scale;
-      cells.emplace_back(value ? significant(*value / scale, column.digits) : "");
+      const answers::Quantity& quantity = column.quantity();
+      cells.emplace_back(
+          value ? significant(*value / answers::shown_unit(quantity).scale, quantity.digits) : "");
     }
     cells.emplace_back(diagnoses_text(row));
     table.add(std::move(cells));

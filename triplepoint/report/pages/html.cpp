@@ -115,7 +115,9 @@ std::string fixed(double value, int decimals) {
 std::string cell_text(const DataCell& cell, const DataColumn& column) {
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;
   const auto number = number_in(cell);
-  return number ? fixed(*number / column.scale, column.digits) : "–";
+  if (!number) return "–";
+  const double shown = *number / column.scale;
+  return column.significant ? significant(shown, column.digits) : fixed(shown, column.digits);
 }
 
 std::string html_table(const DataTable& table, std::string_view caption) {
