@@ -545,6 +545,8 @@ constexpr Quantity recording[] = {
      [](R r) { return of_producer(r, &run::ProducerNumbers::recording_energy_j); }},
     {"recording.energy_uncertainty_j", "", "J", "", "",
      [](R r) { return of_producer(r, &run::ProducerNumbers::recording_energy_uncertainty_j); }},
+    {"recording.numbers", "", "", "", "all that its producer wrote down, by name",
+     producer_numbers_of, object},
 };
 
 constexpr QuantityGroup groups[] = {

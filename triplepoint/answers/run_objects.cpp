@@ -115,6 +115,15 @@ Json stages_of(R r) {
   return list;
 }
 
+Json producer_numbers_of(R r) {
+  if (r.run == nullptr || is_simulated(r)) return {};
+  Json numbers = Json::object();
+  run::visit_numbers(r.run->numbers, [&](const char* key, const auto& number) {
+    if (number) numbers[key] = *number;
+  });
+  return numbers;
+}
+
 Json messages_of(R r) {
   return mapped<Json>(r.metrics.links.messages, [&](const metrics::MessageBucket& bucket) -> Json {
     return {{"up_to_bytes", bucket.upper / unit::B},

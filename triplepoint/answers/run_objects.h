@@ -44,6 +44,7 @@ Json digest_of(const RunResult&);
 Json memory_of_stages(const RunResult&);
 Json stages_of(const RunResult&);
 Json messages_of(const RunResult&);
+Json producer_numbers_of(const RunResult&);
 Json bottlenecks_of(const RunResult&);
 /// "power_limit".
 std::string_view name_of(run::Cause);

@@ -78,11 +78,9 @@ run::Run middle_of(std::vector<run::Run> runs) {
   const double least = mean_step_s(runs.front()), most = mean_step_s(runs.back());
   const size_t count = runs.size();
   run::Run middle = std::move(runs[(count - 1) / 2]);
-  middle.manifest.facts["repeats"] = std::to_string(count);
+  middle.numbers.repeats = static_cast<int64_t>(count);
   middle.manifest.facts["repeat_step_times_s"] = times;
-  if (count > 1)
-    middle.manifest.facts["repeat_spread"] =
-        fmt::format("{:.4f}", (most - least) / mean_step_s(middle));
+  if (count > 1) middle.numbers.repeat_spread = (most - least) / mean_step_s(middle);
   return middle;
 }
 

@@ -231,7 +231,7 @@ TEST_CASE("a recording takes memory, traffic and the measured peak from the trai
   CHECK(recording.peak_flops == 2e9 * unit::FLOP / unit::s);
   CHECK(recording.manifest.facts.at("bytes_tensor_all_reduce") == "64");
   CHECK(recording.manifest.facts.at("bytes_as_workload") == "no");
-  CHECK(recording.manifest.facts.at("loss_last") == "5.5");
+  CHECK(recording.numbers.loss_last == 5.5);
   CHECK_FALSE(add_trainer_report(recording, "{}"));
   CHECK_FALSE(add_trainer_report(recording, "no"));
 }

@@ -211,10 +211,6 @@ std::map<std::string, std::string> facts_of(const Json& report) {
                       row.at("collective").get<std::string>())] = fmt::format("{:.0f}", moved);
   }
   facts["bytes_as_workload"] = as_predicted ? "yes" : "no";
-  const Json& steps = report.at("steps");
-  if (steps.empty()) return facts;
-  facts["loss_first"] = fmt::format("{:.6g}", steps.front().at("loss").get<double>());
-  facts["loss_last"] = fmt::format("{:.6g}", steps.back().at("loss").get<double>());
   return facts;
 }
 
@@ -226,6 +222,10 @@ Result<void> add_trainer_report(run::Run& recording, const std::string& report) 
     std::map<std::string, std::string> facts = facts_of(json);
     std::vector<run::MemoryUse> memory = memory_of_stages(json.at("memory"));
     const double ranks = json.at("ranks").get<double>(), peak = json.at("peak_flops").get<double>();
+    if (const Json& steps = json.at("steps"); !steps.empty()) {
+      recording.numbers.loss_first = steps.front().at("loss").get<double>();
+      recording.numbers.loss_last = steps.back().at("loss").get<double>();
+    }
     recording.manifest.facts.merge(facts);
     recording.memory = std::move(memory);
     if (peak > 0 && ranks > 0) recording.peak_flops = peak / ranks * unit::FLOP / unit::s;

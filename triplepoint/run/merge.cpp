@@ -310,8 +310,17 @@ ProducerNumbers numbers_of_all(const std::vector<Run>& recordings) {
         (all.*energy).reset();
     };
     add(&ProducerNumbers::recording_energy_j);
-    add(&ProducerNumbers::recording_energy_uncertainty_j);  // sensors of one kind err alike
+    for (const auto energy :
+         {&ProducerNumbers::recording_energy_uncertainty_j,  // sensors of one kind err alike
+          &ProducerNumbers::recording_cpu_energy_j, &ProducerNumbers::recording_dram_energy_j,
+          &ProducerNumbers::recording_node_energy_j, &ProducerNumbers::measured_step_energy_j,
+          &ProducerNumbers::measured_step_energy_j_ci95})
+      add(energy);
     all.recording_s = std::max(all.recording_s, run.numbers.recording_s);
+    all.sampler_share_of_a_core =
+        std::max(all.sampler_share_of_a_core, run.numbers.sampler_share_of_a_core);
+    if (all.sampler_lost_ticks)
+      *all.sampler_lost_ticks += run.numbers.sampler_lost_ticks.value_or(0);
     const bool is_worst =
         !was_disturbed(all) || *all.others_cpu_share < run.numbers.others_cpu_share;
     if (was_disturbed(run.numbers) && is_worst) {

@@ -178,6 +178,16 @@ TEST_CASE("two recordings of the same GPUs are refused by name") {
   CHECK(merge({first, elsewhere}));
 }
 
+TEST_CASE("energies of nodes add up, where every node knows its own") {
+  Run first = recording_of(here, 20, 10, 0), second = recording_of(there, 20, 10, 0);
+  first.numbers.recording_cpu_energy_j = 100;
+  first.numbers.measured_step_energy_j = 7;
+  second.numbers.recording_cpu_energy_j = 50;
+  const Run all = merge({first, second}).value().run;
+  CHECK(all.numbers.recording_cpu_energy_j == 150);
+  CHECK_FALSE(all.numbers.measured_step_energy_j);
+}
+
 TEST_CASE("one node's recordings, or one recording twice, are no two nodes") {
   const Run one = recording_of({"n1", 0, 0, 0}, 5, 5, 0);
   Run other = recording_of({"n1", 2 * s, 0, 2}, 5, 5, 0), copy = one;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "triplepoint/base/units.h"
@@ -173,8 +175,22 @@ struct ProducerNumbers {
   // Of a predicted step: 80 of 100 measured ones lie between these; how many own runs say so.
   std::optional<double> step_time_low_s, step_time_high_s;
   std::optional<int64_t> own_runs;
-  // Of a recording as a whole, all devices that know their energy.
-  std::optional<double> recording_s, recording_energy_j, recording_energy_uncertainty_j;
+  // Of a recording as a whole: all devices that know their energy, what is measured beside them,
+  // and the most by which energy by counter and by integrated power differ.
+  std::optional<double> recording_s, recording_energy_j, recording_energy_uncertainty_j,
+      recording_cpu_energy_j, recording_dram_energy_j, recording_node_energy_j,
+      energy_counter_against_integral;
+  // Of its steps: means with half of their 95 % interval, how many, and how many were left out.
+  std::optional<double> measured_step_time_s, measured_step_time_s_ci95, measured_step_energy_j,
+      measured_step_energy_j_ci95;
+  std::optional<int64_t> measured_steps, warmup_steps;
+  // Of its recorder.
+  std::optional<double> sampling_interval_s, sampler_share_of_a_core;
+  std::optional<int64_t> sampler_lost_ticks;
+  // Of a measurement that was repeated: how often, and (longest - shortest step) / this one's.
+  std::optional<int64_t> repeats;
+  std::optional<double> repeat_spread;
+  std::optional<double> loss_first, loss_last;
   // Shares of the processors' time that other programs used, and that was idle.
   std::optional<double> others_cpu_share, idle_cpu_share;
   std::optional<int64_t> epoch_monotonic_ns;  // CLOCK_MONOTONIC at instant 0
@@ -188,40 +204,61 @@ struct ProducerNumbers {
   std::optional<int64_t> samples_per_step, restarts, steps_run_again;
   friend bool operator==(const ProducerNumbers&, const ProducerNumbers&) = default;
 };
+/// Their names in files, with units.
+inline constexpr auto producer_numbers = [] {
+  using P = ProducerNumbers;
+  return std::tuple{
+      std::pair{"duration_s", &P::duration_s},
+      std::pair{"num_steps", &P::num_steps},
+      std::pair{"power_peak_w", &P::power_peak_w},
+      std::pair{"microbatch_swing_w", &P::microbatch_swing_w},
+      std::pair{"clock_in_passes_mhz", &P::clock_in_passes_mhz},
+      std::pair{"clock_lost_to_power_mhz", &P::clock_lost_to_power_mhz},
+      std::pair{"clock_lost_to_temperature_mhz", &P::clock_lost_to_temperature_mhz},
+      std::pair{"step_without_heat_s", &P::step_without_heat_s},
+      std::pair{"step_time_low_s", &P::step_time_low_s},
+      std::pair{"step_time_high_s", &P::step_time_high_s},
+      std::pair{"own_runs", &P::own_runs},
+      std::pair{"recording_s", &P::recording_s},
+      std::pair{"recording_energy_j", &P::recording_energy_j},
+      std::pair{"recording_energy_uncertainty_j", &P::recording_energy_uncertainty_j},
+      std::pair{"recording_cpu_energy_j", &P::recording_cpu_energy_j},
+      std::pair{"recording_dram_energy_j", &P::recording_dram_energy_j},
+      std::pair{"recording_node_energy_j", &P::recording_node_energy_j},
+      std::pair{"energy_counter_against_integral", &P::energy_counter_against_integral},
+      std::pair{"measured_step_time_s", &P::measured_step_time_s},
+      std::pair{"measured_step_time_s_ci95", &P::measured_step_time_s_ci95},
+      std::pair{"measured_step_energy_j", &P::measured_step_energy_j},
+      std::pair{"measured_step_energy_j_ci95", &P::measured_step_energy_j_ci95},
+      std::pair{"measured_steps", &P::measured_steps},
+      std::pair{"warmup_steps", &P::warmup_steps},
+      std::pair{"sampling_interval_s", &P::sampling_interval_s},
+      std::pair{"sampler_share_of_a_core", &P::sampler_share_of_a_core},
+      std::pair{"sampler_lost_ticks", &P::sampler_lost_ticks},
+      std::pair{"repeats", &P::repeats},
+      std::pair{"repeat_spread", &P::repeat_spread},
+      std::pair{"loss_first", &P::loss_first},
+      std::pair{"loss_last", &P::loss_last},
+      std::pair{"others_cpu_share", &P::others_cpu_share},
+      std::pair{"idle_cpu_share", &P::idle_cpu_share},
+      std::pair{"epoch_monotonic_ns", &P::epoch_monotonic_ns},
+      std::pair{"world_size", &P::world_size},
+      std::pair{"warp_size", &P::warp_size},
+      std::pair{"gpu_memory_b", &P::gpu_memory_b},
+      std::pair{"num_hosts", &P::num_hosts},
+      std::pair{"samples_per_step", &P::samples_per_step},
+      std::pair{"restarts", &P::restarts},
+      std::pair{"steps_run_again", &P::steps_run_again}};
+}();
 /// Calls visit(key, member) for each; of two ones visit(key, member, member of the other).
-template <class Numbers, class... Others, class Visit>
-void visit_all_numbers(const Visit& visit, Numbers& n, Others&... others) {
-  const auto each = [&](const char* key, auto member) { visit(key, n.*member, others.*member...); };
-  each("duration_s", &ProducerNumbers::duration_s);
-  each("num_steps", &ProducerNumbers::num_steps);
-  each("power_peak_w", &ProducerNumbers::power_peak_w);
-  each("microbatch_swing_w", &ProducerNumbers::microbatch_swing_w);
-  each("clock_in_passes_mhz", &ProducerNumbers::clock_in_passes_mhz);
-  each("clock_lost_to_power_mhz", &ProducerNumbers::clock_lost_to_power_mhz);
-  each("clock_lost_to_temperature_mhz", &ProducerNumbers::clock_lost_to_temperature_mhz);
-  each("step_without_heat_s", &ProducerNumbers::step_without_heat_s);
-  each("step_time_low_s", &ProducerNumbers::step_time_low_s);
-  each("step_time_high_s", &ProducerNumbers::step_time_high_s);
-  each("own_runs", &ProducerNumbers::own_runs);
-  each("recording_s", &ProducerNumbers::recording_s);
-  each("recording_energy_j", &ProducerNumbers::recording_energy_j);
-  each("recording_energy_uncertainty_j", &ProducerNumbers::recording_energy_uncertainty_j);
-  each("others_cpu_share", &ProducerNumbers::others_cpu_share);
-  each("idle_cpu_share", &ProducerNumbers::idle_cpu_share);
-  each("epoch_monotonic_ns", &ProducerNumbers::epoch_monotonic_ns);
-  each("world_size", &ProducerNumbers::world_size);
-  each("warp_size", &ProducerNumbers::warp_size);
-  each("gpu_memory_b", &ProducerNumbers::gpu_memory_b);
-  each("num_hosts", &ProducerNumbers::num_hosts);
-  each("samples_per_step", &ProducerNumbers::samples_per_step);
-  each("restarts", &ProducerNumbers::restarts);
-  each("steps_run_again", &ProducerNumbers::steps_run_again);
-}
 void visit_numbers(auto& n, const auto& visit) {
-  visit_all_numbers(visit, n);
+  std::apply([&](const auto&... each) { (visit(each.first, n.*each.second), ...); },
+             producer_numbers);
 }
 void visit_numbers(auto& n, const ProducerNumbers& other, const auto& visit) {
-  visit_all_numbers(visit, n, other);
+  std::apply(
+      [&](const auto&... each) { (visit(each.first, n.*each.second, other.*each.second), ...); },
+      producer_numbers);
 }
 
 /// What happened: the one type that simulating, measuring and importing all yield.

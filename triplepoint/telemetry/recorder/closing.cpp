@@ -143,7 +143,8 @@ void close_energy(const DeviceSeries& series, const Window& all, RecordingSummar
     if (best->energy > Joules())
       summary.edges_share = std::max(summary.edges_share, best->edges / best->energy);
     if (const auto odds = energy.disagreement())
-      summary.disagreement = std::max(summary.disagreement.value_or(0), *odds);
+      summary.numbers.energy_counter_against_integral =
+          std::max(summary.numbers.energy_counter_against_integral.value_or(0), *odds);
   } else if (!series.device().power_counted_on) {
     summary.without_energy.push_back(
         {series.device().local, series.device().rank, last_reading_of(few)});
@@ -332,20 +333,22 @@ void close_devices(const Run& head, const Window& all, const run::SeriesLoader& 
   summary.is_too_short_for_energy = summary.energy && *summary.energy_uncertainty > *summary.energy;
   if (summary.is_too_short_for_energy) {
     summary.energy.reset(), summary.energy_uncertainty.reset();
-    summary.disagreement.reset();
+    summary.numbers.energy_counter_against_integral.reset();
   }
 }
 
 void close_node(const run::SeriesLoader& load, const Window& all, RecordingSummary& summary) {
+  run::ProducerNumbers& numbers = summary.numbers;
   const auto energy = [&](const char* signal) {
     Run few;
     few.series = {load({.signal = signal, .of_node = true})};
-    return node_energy_of(few, signal, 0, all.begin, all.end);
+    const auto joules = node_energy_of(few, signal, 0, all.begin, all.end);
+    return joules ? std::optional(*joules / unit::J) : std::nullopt;
   };
-  summary.cpu_energy = energy("cpu_energy_j");
-  summary.dram_energy = energy("dram_energy_j");
-  summary.node_energy = energy("node_energy_j");
-  if (!summary.node_energy) summary.node_energy = energy("node_power_w");
+  numbers.recording_cpu_energy_j = energy("cpu_energy_j");
+  numbers.recording_dram_energy_j = energy("dram_energy_j");
+  numbers.recording_node_energy_j = energy("node_energy_j");
+  if (!numbers.recording_node_energy_j) numbers.recording_node_energy_j = energy("node_power_w");
   const auto rate = [&](const char* counter) {
     return rate_of(load({.signal = counter, .of_node = true}), all);
   };
@@ -356,9 +359,9 @@ void close_node(const run::SeriesLoader& load, const Window& all, RecordingSumma
   }
   const Series cpu = load({.signal = "sampler_cpu_s", .of_node = true});
   if (!cpu.values.empty() && all.length() > Seconds())
-    summary.sampler_share = cpu.values.back() / (all.length() / unit::s);
+    numbers.sampler_share_of_a_core = cpu.values.back() / (all.length() / unit::s);
   const Series lost = load({.signal = "sampler_lost_ticks", .of_node = true});
-  if (!lost.values.empty()) summary.lost_ticks = std::llround(lost.values.back());
+  if (!lost.values.empty()) numbers.sampler_lost_ticks = std::llround(lost.values.back());
 }
 
 /// Energy of every step, over all devices; nothing where a step is too short for the sensors.
@@ -381,7 +384,7 @@ std::vector<double> energies_of_steps(const Run& head, const std::vector<run::St
 
 void close_steps(const Run& head, const std::vector<run::StepRecord>& steps,
                  const run::SeriesLoader& load, RecordingSummary& summary) {
-  summary.num_steps = static_cast<int64_t>(steps.size());
+  summary.numbers.measured_steps = static_cast<int64_t>(steps.size());
   if (steps.empty()) return;
   std::vector<double> seconds =
       mapped(steps, [](const run::StepRecord& step) { return (step.end - step.begin) / unit::s; });
@@ -393,44 +396,35 @@ void close_steps(const Run& head, const std::vector<run::StepRecord>& steps,
   if (!joules.empty()) summary.step_energy_j = mean_with_interval(joules);
 }
 
-std::string number_text(double value) {
-  return fmt::format("{:.6g}", value);
-}
-
-void keep_facts(const RecordingSummary& summary, std::map<std::string, std::string>& facts) {
+/// What the text of a recording says in more words.
+void keep_numbers(const RecordingSummary& summary, run::ProducerNumbers& numbers) {
+  numbers.recording_s = summary.duration / unit::s;
   if (summary.energy) {
-    facts["recording_energy_method"] = summary.energy_method;
-    if (std::string coverage = energy_coverage(summary); !coverage.empty())
-      facts["recording_energy_coverage"] = std::move(coverage);
+    numbers.recording_energy_j = *summary.energy / unit::J;
+    numbers.recording_energy_uncertainty_j = *summary.energy_uncertainty / unit::J;
   }
-  if (summary.disagreement)
-    facts["energy_counter_against_integral"] = number_text(*summary.disagreement);
-  if (summary.cpu_energy)
-    facts["recording_cpu_energy_j"] = number_text(*summary.cpu_energy / unit::J);
-  if (summary.dram_energy)
-    facts["recording_dram_energy_j"] = number_text(*summary.dram_energy / unit::J);
-  if (summary.node_energy)
-    facts["recording_node_energy_j"] = number_text(*summary.node_energy / unit::J);
-  const auto keep = [&](const char* key, const std::optional<MeanWithInterval>& value) {
-    if (!value) return;
-    facts[key] = number_text(value->mean);
-    if (value->half_width) facts[std::string(key) + "_ci95"] = number_text(*value->half_width);
-  };
-  keep("measured_step_time_s", summary.step_time_s);
-  keep("measured_step_energy_j", summary.step_energy_j);
-  facts["measured_steps"] = std::to_string(summary.num_steps);
-  facts["warmup_steps"] = std::to_string(summary.num_warmup);
-  facts["sampler_share_of_a_core"] = number_text(summary.sampler_share);
-  facts["sampler_lost_ticks"] = std::to_string(summary.lost_ticks);
+  if (const auto& time = summary.step_time_s) {
+    numbers.measured_step_time_s = time->mean;
+    numbers.measured_step_time_s_ci95 = time->half_width;
+  }
+  if (const auto& energy = summary.step_energy_j) {
+    numbers.measured_step_energy_j = energy->mean;
+    numbers.measured_step_energy_j_ci95 = energy->half_width;
+  }
+  run::visit_numbers(numbers, summary.numbers,
+                     [](const char*, auto& of_run, const auto& of_summary) {
+                       if (of_summary) of_run = of_summary;
+                     });
 }
 
 void find_disagreement(RecordingSummary& summary) {
-  if (!summary.disagreement || !summary.energy || !(*summary.energy > Joules())) return;
-  if (*summary.disagreement > std::max(gain_error, summary.edges_share))
+  const auto& odds = summary.numbers.energy_counter_against_integral;
+  if (!odds || !summary.energy || !(*summary.energy > Joules())) return;
+  if (*odds > std::max(gain_error, summary.edges_share))
     summary.findings.push_back(fmt::format(
         "energy by counter and energy by integrated power differ by up to {:.1f} %: the load "
         "repeats in step with the sensor, or one of the two sensors is off",
-        100 * *summary.disagreement));
+        100 * *odds));
 }
 
 void close_summaries(Run& head, const Window& all, const std::vector<run::StepRecord>& steps,
@@ -461,8 +455,8 @@ Run close_recording(Run head, Instant end, const StepWindow& wanted, const run::
   summary.duration = all.length();
   summary.num_devices = static_cast<int64_t>(head.devices.size());
   if (!head.devices.empty()) summary.device_name = head.devices.front().name;
-  if (!steps.empty())
-    summary.num_warmup = std::min(wanted.warmup, static_cast<int64_t>(head.steps.size()) - 1);
+  summary.numbers.warmup_steps =
+      steps.empty() ? 0 : std::min(wanted.warmup, static_cast<int64_t>(head.steps.size()) - 1);
   close_devices(head, all, load, summary);
   close_node(load, all, summary);
   close_steps(head, steps, load, summary);
@@ -472,11 +466,11 @@ Run close_recording(Run head, Instant end, const StepWindow& wanted, const run::
                                   energy_coverage(summary));
   close_summaries(head, all, steps, load);
   head.steps = steps;
-  keep_facts(summary, head.manifest.facts);
-  head.numbers.recording_s = summary.duration / unit::s;
+  keep_numbers(summary, head.numbers);
   if (summary.energy) {
-    head.numbers.recording_energy_j = *summary.energy / unit::J;
-    head.numbers.recording_energy_uncertainty_j = *summary.energy_uncertainty / unit::J;
+    head.manifest.facts["recording_energy_method"] = summary.energy_method;
+    if (std::string coverage = energy_coverage(summary); !coverage.empty())
+      head.manifest.facts["recording_energy_coverage"] = std::move(coverage);
   }
   head.manifest.notes.insert(head.manifest.notes.end(), summary.findings.begin(),
                              summary.findings.end());

@@ -27,6 +27,7 @@ MeanWithInterval mean_with_interval(const std::vector<double>& values);
 
 /// What is said of the recording as a whole, when it ends.
 struct RecordingSummary {
+  run::ProducerNumbers numbers;  // what the run keeps of it
   Seconds duration;
   std::string device_name;
   int64_t num_devices = 0;
@@ -41,10 +42,8 @@ struct RecordingSummary {
   };
   std::vector<Unmeasured> without_energy;  // GPUs
   int64_t num_packages = 0;                // of several dies each, which one of them speaks for
-  std::optional<Joules> cpu_energy, dram_energy, node_energy;
-  std::optional<double> disagreement;    // largest, of counter and integral
-  double edges_share = 0;                // largest, of what the ends leave open
-  std::optional<double> module_power_w;  // the highest: GPUs of a module say the same
+  double edges_share = 0;                  // largest, of what the ends leave open
+  std::optional<double> module_power_w;    // the highest: GPUs of a module say the same
   std::optional<double> power_mean_w, power_p99_w, power_limit_w;
   struct Extreme {
     double value = 0;
@@ -61,11 +60,9 @@ struct RecordingSummary {
   std::vector<std::string> findings;  // sentences: throttling that polls missed, energies at odds
   std::optional<double> scale_up_bytes_per_s, pcie_bytes_per_s;
   std::optional<double> cpu_busy_share;  // of all cores
-  int64_t num_steps = 0, num_warmup = 0;
   std::optional<MeanWithInterval> step_time_s, step_energy_j;
   std::optional<double> step_spread;  // (max - min) / mean
-  double sampler_share = 0;           // of one core
-  int64_t lost_ticks = 0, dropped_values = 0;
+  int64_t dropped_values = 0;
   Seconds lost;  // stretches of time of which values were dropped: the disk was full
 };
 

@@ -83,8 +83,7 @@ run::Run run_head(const RecordingPlan& plan, const Sampler& sampler, const Clock
   head.manifest.facts["boot_id"] = boot_id();
   head.numbers.epoch_monotonic_ns = epoch.monotonic_ns;
   head.numbers.world_size = plan.world_size;
-  head.manifest.facts["sampling_interval_s"] =
-      fmt::format("{:g}", plan.sampling.interval / unit::s);
+  head.numbers.sampling_interval_s = plan.sampling.interval / unit::s;
   std::vector<Gap> gaps = plan.gaps;
   gaps.insert(gaps.end(), sampler.gaps().begin(), sampler.gaps().end());
   if (!gaps.empty()) head.manifest.facts["not_measured"] = gaps_text(gaps);

@@ -114,7 +114,7 @@ TEST_CASE("a recording is a run with devices, series, sources, clocks and summar
 
 TEST_CASE("a recording below a second does not name the recorder's share of a core") {
   RecordingSummary summary;
-  summary.sampler_share = 1.2;
+  summary.numbers.sampler_share_of_a_core = 1.2;
   for (const double seconds : {0.2, 2.0}) {
     summary.duration = seconds * unit::s;
     const bool says = text_of(summary, "a.run").find("of one core") != std::string::npos;

@@ -30,9 +30,10 @@ std::string devices_text(const RecordingSummary& summary) {
 
 std::string energy_line(const RecordingSummary& summary) {
   std::string parts;
-  const auto add = [&](const char* name, const std::optional<Joules>& energy) {
-    if (energy)
-      parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name, energy_text(*energy));
+  const auto add = [&](const char* name, const std::optional<double>& joules) {
+    if (joules)
+      parts +=
+          fmt::format("{}{} {}", parts.empty() ? "" : ", ", name, energy_text(*joules * unit::J));
   };
   if (summary.energy) {
     const double share = *summary.energy_uncertainty / *summary.energy;
@@ -44,9 +45,9 @@ std::string energy_line(const RecordingSummary& summary) {
     if (const std::string coverage = energy_coverage(summary); !coverage.empty())
       parts += " of " + coverage;
   }
-  add("CPU", summary.cpu_energy);
-  add("DRAM", summary.dram_energy);
-  add("whole node", summary.node_energy);
+  add("CPU", summary.numbers.recording_cpu_energy_j);
+  add("DRAM", summary.numbers.recording_dram_energy_j);
+  add("whole node", summary.numbers.recording_node_energy_j);
   if (summary.is_too_short_for_energy)
     return fmt::format(
         "GPU: {:.1f} s are too short to measure energy (sensors update some ten times a second); "
@@ -110,8 +111,9 @@ std::string with_interval(const MeanWithInterval& value, const char* unit) {
 
 std::string step_line(const RecordingSummary& summary) {
   if (!summary.step_time_s) return "";
-  std::string line = fmt::format("{} measured after {} of warm-up: {}", summary.num_steps,
-                                 summary.num_warmup, with_interval(*summary.step_time_s, "s"));
+  std::string line =
+      fmt::format("{} measured after {} of warm-up: {}", *summary.numbers.measured_steps,
+                  *summary.numbers.warmup_steps, with_interval(*summary.step_time_s, "s"));
   if (summary.step_energy_j) line += ", " + with_interval(*summary.step_energy_j, "J");
   if (summary.step_spread) line += fmt::format("   spread {:.1f} %", 100 * *summary.step_spread);
   return line;
@@ -127,8 +129,10 @@ std::string host_line(const RecordingSummary& summary) {
   if (summary.cpu_busy_share)
     parts.push_back(fmt::format("CPU {:.0f} % busy", 100 * *summary.cpu_busy_share));
   if (summary.duration >= 1 * unit::s)  // of a shorter one it is the cost of starting
-    recorder.push_back(fmt::format("recorder {:.2g} % of one core", 100 * summary.sampler_share));
-  if (summary.lost_ticks > 0) recorder.push_back(fmt::format("{} ticks lost", summary.lost_ticks));
+    recorder.push_back(fmt::format("recorder {:.2g} % of one core",
+                                   100 * summary.numbers.sampler_share_of_a_core.value_or(0)));
+  if (const auto lost = summary.numbers.sampler_lost_ticks; lost > 0)
+    recorder.push_back(fmt::format("{} ticks lost", *lost));
   if (summary.dropped_values > 0)
     recorder.push_back(fmt::format("{:.1f} s lost (disk full: {} values)", summary.lost / unit::s,
                                    summary.dropped_values));

@@ -713,9 +713,7 @@ Result<run::Run> Collector::finish(const Path& source, std::string producer) {
   head = close_recording(std::move(head), Instant(without_gaps(end - begin)),
                          {.warmup = 0, .steps = {}}, load, summary);
   head.series = std::move(run.series);
-  for (const char* const of_recorders :
-       {"sampler_share_of_a_core", "sampler_lost_ticks", "measured_steps", "warmup_steps"})
-    head.manifest.facts.erase(of_recorders);
+  head.numbers.measured_steps = head.numbers.warmup_steps = {};
   return head;
 }
 

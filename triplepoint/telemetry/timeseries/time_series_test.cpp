@@ -562,7 +562,7 @@ TEST_CASE("energies of CPUs and memory stay apart, codecarbon's too") {
       "start_time,window_name,elapsed_time,gpu0_energy,cpu0_energy,dram0_energy\n"
       "1700000000,step,10,5000,1500,200\n1700000010,step,10,5000,1500,200\n");
   CHECK(*zeus.numbers.recording_energy_j == 10000);
-  CHECK(zeus.manifest.facts.at("recording_cpu_energy_j") == "3000");
+  CHECK(zeus.numbers.recording_cpu_energy_j == 3000);
   const run::Run carbon = read(
       "timestamp,project_name,run_id,duration,emissions,cpu_energy,gpu_energy,ram_energy\n"
       "2026-09-08T07:20:00,p,a,100,0.1,0.01,0.1,0.001\n"

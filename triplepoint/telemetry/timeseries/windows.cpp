@@ -42,9 +42,8 @@ bool is_step_name(std::string_view name) {
   });
 }
 
-void keep_apart(run::Run& run, const std::map<std::string, double>& joules) {
-  for (const auto& [fact, energy] : joules)
-    run.manifest.facts[fact] = fmt::format("{:.6g}", energy);
+void add(std::optional<double>& sum, const std::optional<double>& more) {
+  if (more) sum = sum.value_or(0) + *more;
 }
 
 }  // namespace
@@ -82,8 +81,8 @@ Result<void> Windows::read_zeus(std::string_view text, std::string_view name) {
       lacks_gpu |= number_behind(titles[i], "gpu") && (!joules || *joules < 0);
       if (!joules || *joules < 0) continue;
       if (const auto gpu = number_behind(titles[i], "gpu")) window.joules[*gpu] = *joules;
-      if (number_behind(titles[i], "cpu")) window.apart["recording_cpu_energy_j"] += *joules;
-      if (number_behind(titles[i], "dram")) window.apart["recording_dram_energy_j"] += *joules;
+      if (number_behind(titles[i], "cpu")) add(window.cpu_j, joules);
+      if (number_behind(titles[i], "dram")) add(window.dram_j, joules);
     }
     partial += lacks_gpu ? 1 : 0;
     if (!lacks_gpu) windows_.push_back(std::move(window));
@@ -126,10 +125,9 @@ Result<void> Windows::read_emissions(std::string_view text, std::string_view nam
                                          number(cell("cpu_energy")), number(cell("ram_energy"))};
   }
   if (runs.empty()) return error("{}: no row with a duration; check the file", name);
-  const auto add = [](std::optional<double>& sum, const std::optional<double>& more) {
-    if (more && *more > 0) sum = sum.value_or(0) + *more * kwh;
+  const auto add_kwh = [](std::optional<double>& sum, const std::optional<double>& more) {
+    if (more && *more > 0) add(sum, *more * kwh);
   };
-  std::optional<double> cpu, ram;
   // The energy of a run that does not tell that of its GPUs is not known.
   const auto tells_gpus = [](const auto& run) { return run.second.gpu.has_value(); };
   const std::size_t all = runs.size();
@@ -140,12 +138,10 @@ Result<void> Windows::read_emissions(std::string_view text, std::string_view nam
                                  all - runs.size(), all));
   for (const auto& [id, row] : runs) {
     seconds_ = seconds_.value_or(0) + *row.seconds;
-    add(gpu_j_, row.gpu);
-    add(cpu, row.cpu);
-    add(ram, row.ram);
+    add_kwh(gpu_j_, row.gpu);
+    add_kwh(cpu_j_, row.cpu);
+    add_kwh(dram_j_, row.ram);
   }
-  if (cpu) apart_["recording_cpu_energy_j"] = *cpu;
-  if (ram) apart_["recording_dram_energy_j"] = *ram;
   notes_.push_back(
       fmt::format("codecarbon gives energies of whole runs, of all GPUs together{}; those of CPU "
                   "and memory may be its models'",
@@ -223,7 +219,8 @@ void Windows::add_to(run::Run& run, const std::optional<int64_t>& of_series) con
   if (seconds_) {
     run.numbers.recording_s = seconds_;
     run.numbers.recording_energy_j = gpu_j_;
-    keep_apart(run, apart_);
+    run.numbers.recording_cpu_energy_j = cpu_j_;
+    run.numbers.recording_dram_energy_j = dram_j_;
   }
   if (windows_.empty()) return;
   const std::vector<const Window*> steps = steps_of();
@@ -235,20 +232,18 @@ void Windows::add_to(run::Run& run, const std::optional<int64_t>& of_series) con
   }
   const int64_t epoch = of_series.value_or(steps.front()->begin_ns);
   std::set<std::string> names;
-  std::map<std::string, double> apart;
   for (const Window* const step : steps) {
     run.steps.push_back(
         {.begin = Instant(step->begin_ns - epoch), .end = Instant(step->end_ns - epoch)});
     names.insert(family_of(step->name));
-    for (const auto& [fact, joules] : step->apart)
-      apart[fact] += joules;
+    add(run.numbers.recording_cpu_energy_j, step->cpu_j);
+    add(run.numbers.recording_dram_energy_j, step->dram_j);
   }
   run.manifest.notes.push_back(
       fmt::format("steps are the {} windows named {}; energies are means over them", steps.size(),
                   joined({names.begin(), names.end()}, ", ")));
   add_devices(run, steps);
   add_others(run, steps);
-  keep_apart(run, apart);
 }
 
 }  // namespace triplepoint::telemetry

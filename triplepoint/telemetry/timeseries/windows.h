@@ -35,7 +35,7 @@ class Windows {
     int64_t begin_ns = 0, end_ns = 0;
     std::string name;
     std::map<int32_t, double> joules;     // of GPUs, as measured
-    std::map<std::string, double> apart;  // of CPUs and memory
+    std::optional<double> cpu_j, dram_j;  // stay apart
   };
   std::vector<const Window*> steps_of() const;
   void add_devices(run::Run&, const std::vector<const Window*>& steps) const;
@@ -46,8 +46,7 @@ class Windows {
   std::vector<std::string> notes_;
   bool is_relative_ = false;
   // codecarbon: of all runs.
-  std::optional<double> seconds_, gpu_j_;
-  std::map<std::string, double> apart_;
+  std::optional<double> seconds_, gpu_j_, cpu_j_, dram_j_;
 };
 
 }  // namespace triplepoint::telemetry
