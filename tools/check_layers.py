@@ -6,6 +6,7 @@ each other in a circle.
 The rules are the table below and nothing else; docs/architecture.md shows the same picture. A unit is a header and the source
 of its name.
 """
+import graphlib
 import re
 import sys
 
@@ -84,28 +85,13 @@ def outside_of_core():
             yield f"triplepoint/{module}/CMakeLists.txt: the core links {library}"
 
 
-def circles(arrows):
-    """The strongly connected sets of more than one unit (Tarjan)."""
-    index, low, stack, found = {}, {}, [], []
-
-    def visit(unit):
-        index[unit] = low[unit] = len(index)
-        stack.append(unit)
-        for other in arrows.get(unit, ()):
-            if other not in index:
-                visit(other)
-            if other in stack:
-                low[unit] = min(low[unit], low[other])
-        if low[unit] == index[unit]:
-            members = stack[stack.index(unit):]
-            del stack[stack.index(unit):]
-            if len(members) > 1:
-                found.append(sorted(members))
-
-    for unit in sorted(arrows):
-        if unit not in index:
-            visit(unit)
-    return found
+def circle_of(arrows):
+    """Units that include each other; the first circle found, or nothing."""
+    try:
+        graphlib.TopologicalSorter(arrows).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return []
 
 
 def problems_of_tree():
@@ -128,8 +114,8 @@ def problems_of_tree():
     for module, allowed in (MAY_INCLUDE | PROGRAMS).items():
         for other in sorted(set(allowed.replace("*", "").split()) - used.get(module, set())):
             problems.append(f"tools/check_layers.py: {module} may include {other}, but no file of it does; take it out of the table")
-    for circle in circles(arrows):
-        problems.append(f"{' <-> '.join(circle)}: these units include each other; move what they share into one of its own")
+    if circle := circle_of(arrows):
+        problems.append(f"{' <- '.join(circle)}: these units include each other; move what they share into one of its own")
     return problems
 
 

@@ -25,18 +25,27 @@ MOST_STACKS, MOST_FITTED = 10, 30  # software stacks, and numbers in them that w
 QUANTITY = re.compile(r"^[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?\s*[A-Za-zµ°%/]+[A-Za-z0-9/*]*$")
 
 
-def numbers(value, key=""):
-    """The dotted key of every number and quantity; those in a list share the list's key."""
+def leaves(value, key=""):
+    """(dotted key, value) of all that is no table; tables in a list share the list's key."""
     if isinstance(value, dict):
         for part, below in value.items():
-            yield from numbers(below, f"{key}.{part}" if key else part)
-    elif isinstance(value, list):
+            yield from leaves(below, f"{key}.{part}" if key else part)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
         for below in value:
-            yield from numbers(below, key)
-    elif isinstance(value, bool):
-        return
-    elif isinstance(value, (int, float)) or (isinstance(value, str) and QUANTITY.match(value)):
-        yield key
+            yield from leaves(below, key)
+    else:
+        yield key, value
+
+
+def is_number(value):
+    if isinstance(value, list):
+        return any(map(is_number, value))
+    return not isinstance(value, bool) and (isinstance(value, (int, float)) or bool(QUANTITY.match(str(value))))
+
+
+def numbers(data):
+    """The dotted key of every number and quantity."""
+    return {key for key, value in leaves(data) if is_number(value)}
 
 
 def covers(pattern, key):
@@ -49,7 +58,7 @@ def problems_of(file):
     data = tomllib.loads(file.read_text())
     sources = data.pop("source", [])
     data.pop("fit", None)  # the record of a fit
-    keys = sorted(set(numbers(data)))
+    keys = sorted(numbers(data))
     patterns = []
     for number, source in enumerate(sources, 1):
         where = f"{name(file)}: source {number}"
@@ -61,7 +70,7 @@ def problems_of(file):
             yield f"{where}: no keys; name the numbers it is the source of"
         for pattern in source.get("keys", []):
             patterns.append(pattern)
-            if not any(covers(pattern, key) for key in all_keys(data)):
+            if not any(covers(pattern, key) for key, _ in leaves(data)):
                 yield f"{where}: the key {pattern} names nothing in this file"
     for key in keys:
         if not any(covers(pattern, key) for pattern in patterns):
@@ -72,40 +81,24 @@ RULES = ("sum over the shape",)
 
 
 def cited_values(data, sources):
-    """(citation, key) and the value that it stands for in this file."""
+    """(citation, key) and the value that it stands for in this file; of tables in a list, all values."""
+    values = {}
+    for key, value in leaves(data):
+        values.setdefault(key, []).append(value)
     for source in sources:
         cite = str(source.get("cite", ""))
         if source.get("kind") == "datasheet" or cite.startswith(RULES):
             continue
-        for key, value in values_of(data):
+        for key, value in values.items():
             if any(covers(pattern, key) for pattern in source.get("keys", []) if not pattern.endswith("*")):
-                yield (cite, key), str(value)
-
-
-def values_of(value, key=""):
-    if isinstance(value, dict):
-        for part, below in value.items():
-            yield from values_of(below, f"{key}.{part}" if key else part)
-    elif not (isinstance(value, list) and value and isinstance(value[0], dict)):
-        yield key, value
-
-
-def all_keys(value, key=""):
-    if isinstance(value, dict):
-        for part, below in value.items():
-            yield from all_keys(below, f"{key}.{part}" if key else part)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        for below in value:
-            yield from all_keys(below, key)
-    else:
-        yield key
+                yield (cite, key), ", ".join(map(str, value))
 
 
 def fitted_numbers(file):
     """Numbers of a stack that were fitted."""
     data = tomllib.loads(file.read_text())
     patterns = [key for source in data.pop("source", []) if source.get("kind") == "fitted" for key in source.get("keys", [])]
-    return sum(any(covers(pattern, key) for pattern in patterns) for key in set(numbers(data)))
+    return sum(any(covers(pattern, key) for pattern in patterns) for key in numbers(data))
 
 
 problems = []
