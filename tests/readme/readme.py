@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the commands of README.md and docs/start.md on a terminal, each page's in an empty folder, and checks the names that other blocks use.
+"""Runs the commands of README.md and docs/start.md, and of two guides those whose output is shown, on a terminal, each page's in an empty folder.
+What a page shows of the output must be in it; names that other blocks use must exist.
 
     readme.py TRIPLEPOINT ROOT VERSION
     readme.py --script ROOT      prints README.md's commands, for a machine without Python (tools/try_package.sh)
@@ -17,14 +18,12 @@ import tempfile
 import threading
 import time
 
-BLOCK = re.compile(r"^```sh\n(.*?)^```", re.S | re.M)
 INSTALLS = ("apt ", "tar ", "docker ", "make ", "pip ")
 PAGES = ("README.md", "docs/start.md")
+GUIDES = ("docs/plan.md", "docs/heat-and-power.md")
+# Commands, and what is shown of their output: blocks of text, or the first column of a table of lines.
+PART = re.compile(r"^```(sh|text)\n(.*?)^```|^\| line of the output \|.*?\n\n", re.S | re.M)
 LONGEST = 300  # seconds
-
-
-def runnable(page):
-    return [block for block in BLOCK.findall(page.read_text()) if not block.startswith(INSTALLS)]
 
 
 def interrupt_live(shell, done):
@@ -46,7 +45,7 @@ def read_all(terminal):
 def run(block, folder, path):
     """Exit code and text of the block's commands; the first that fails ends it."""
     terminal, end = pty.openpty()
-    process = subprocess.Popen(["sh", "-ec", block], stdin=end, stdout=end, stderr=end, cwd=folder,
+    process = subprocess.Popen(["sh", "-ec", "stty cols 250\n" + block], stdin=end, stdout=end, stderr=end, cwd=folder,
                                env={**os.environ, "PATH": path, "TERM": "xterm"})
     os.close(end)
     done = threading.Event()
@@ -60,19 +59,32 @@ def run(block, folder, path):
     return code, text
 
 
-def written_files(block):
-    return re.findall(r"-o (\S+)", block)
+def words_of(text):
+    """Of each line, with those that go on indented by two, what stands between spaces; "..." stands for anything."""
+    text = re.sub(r"\n  (?! )", " ", re.sub(r"\x1b\[[\d;?]*[A-Za-z]|\r", "", text))
+    return [[word.rstrip(",;:.") for word in line.split() if word not in ("...", "[...]")] for line in text.splitlines()]
 
 
-def problems_of(block, folder, path):
-    begin = time.monotonic()
-    code, text = run(block, folder, path)
-    print(f"{time.monotonic() - begin:6.2f} s  exit code {code}  {block.splitlines()[0]}")
-    if code != 0:
-        yield f"exit code {code}:\n{text[-2000:]}"
-    for file in written_files(block):
-        if not (folder / file).exists():
-            yield f"{file} was not written"
+def stale_lines(shown, printed):
+    """Of what a page shows, the lines whose words no printed line has in this order."""
+    for words in words_of(shown):
+        if not any(all(word in rest for word in words) for rest in map(iter, words_of(printed))):
+            yield f"the page shows what is not printed: {' '.join(words)}"
+
+
+def problems_of_page(page, folder, path, only_shown):
+    parts, printed = list(PART.finditer(page.read_text())), ""
+    for part, after in zip(parts, [*parts[1:], None]):
+        kind, block = part.groups()
+        if kind != "sh":
+            yield from stale_lines(block or "\n".join(re.findall(r"^\| `(.*?)` \|", part[0], re.M)), printed)
+        elif not block.startswith(INSTALLS) and not (only_shown and (not after or after[1] != "text")):
+            begin = time.monotonic()
+            code, printed = run(block, folder, path)
+            print(f"{time.monotonic() - begin:6.2f} s  exit code {code}  {block.splitlines()[0]}")
+            if code != 0:
+                yield f"exit code {code}:\n{printed[-2000:]}"
+            yield from (f"{file} was not written" for file in re.findall(r"-o (\S+)", block) if not (folder / file).exists())
 
 
 def wrong_names(root, version):
@@ -91,16 +103,16 @@ def main(program, root, version):
     stand_ins = pathlib.Path(__file__).resolve().parent / "stand_ins"
     problems = list(wrong_names(root, version))
     path = f"{pathlib.Path(program).parent}:{stand_ins}:{os.environ['PATH']}"
-    for page in PAGES:
+    for page in PAGES + GUIDES:
         with tempfile.TemporaryDirectory() as folder:
-            for block in runnable(root / page):
-                problems += problems_of(block, pathlib.Path(folder), path)
+            problems += problems_of_page(root / page, pathlib.Path(folder), path, page in GUIDES)
     print("\n".join(problems))
     return 1 if problems else 0
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--script":
-        print("\n".join(runnable(pathlib.Path(sys.argv[2]) / "README.md")))
+        readme = PART.findall((pathlib.Path(sys.argv[2]) / "README.md").read_text())
+        print("\n".join(block for kind, block in readme if kind == "sh" and not block.startswith(INSTALLS)))
     else:
         sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]))
