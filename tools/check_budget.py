@@ -50,7 +50,8 @@ def long_subjects():
 budget = tomllib.loads((ROOT / "tools/budget.toml").read_text())
 problems = list(long_subjects())
 for key, count in counts().items():
-    print(f"{key.replace('_', ' '):24}{count:9,} of {budget[key]:9,}")
+    wanted = budget["end_of_round"].get(key)
+    print(f"{key.replace('_', ' '):24}{count:9,} of {budget[key]:9,}" + (f"; end of the round {wanted:9,}" if wanted else ""))
     if count > budget[key]:
         problems.append(f"{key} grew to {count:,}: remove something, or raise tools/budget.toml and say why in the commit's body")
 sys.exit(report(problems))
