@@ -71,7 +71,7 @@ KERNELS = {
     "attention_backward": [Number("kernels.attention_backward_share", 0.2, 1.2)],
 }
 # What a benchmark times besides a quantized product, and the share of the peak that its library reaches.
-CASTS = {"gemm_share": (0.4, 1.4, ""), "cast_bytes": (0, 20, ""), "cast_start": (0, 30, "us"), "host_pace": (0, 250, "us")}
+CASTS = {"gemm_share": (0.4, 1.4, ""), "cast_bytes": (0, 20, ""), "cast_start": (0, 30, "us"), "host_time": (0, 250, "us")}
 LINKS = [Number(f"cluster.scale_up.{key}", *rest) for key, *rest in (
     ("efficiency", 0.3, 1), ("all_to_all_efficiency", 0.3, 1), ("low_latency_efficiency", 0.005, 0.6), ("launch", 1, 20, "us"), ("latency", 0, 5, "us"),
     ("bulk_latency", 0, 10, "us"), ("half_size", 0, 20, "MB"), ("local_copy_factor", 0.5, 6))]

@@ -19,8 +19,9 @@ WORDS = [
 NAMES = [
     (r"\b[Pp]lay(?:s|ed|er|_\w+)?\b", "simulate, run, schedule or replay"),
     (r"\bsay_\w+", "add, note or print, with the object"),
-    (r"\btold_\w+", "inferred, stated or reported"),
-    (r"\bkept_\w+", "stored, held or open"),
+    (r"\b(?:\w+_)?told_\w*", "inferred, stated or reported"),
+    (r"\b(?:\w+_)?kept_\w*", "stored, held or open"),
+    (r"\b(?:\w+_)?pace(?:_\w*)?\b|\b(?:\w*[a-z])?Pace\b", "interval, rate or length; only the slowest rank sets the pace"),
 ]
 NAME_RULES = [(re.compile(pattern), instead) for pattern, instead in NAMES]
 RULES = [(re.compile(pattern.replace(" ", r"\s+"), re.I), instead)

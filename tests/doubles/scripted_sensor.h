@@ -98,7 +98,9 @@ class ScriptedSensor final : public telemetry::Sensor {
     channel.about.sensor = name_;
     return add(std::move(channel), std::move(script), period);
   }
-  void set_slow(int32_t channel) { channels_.at(as_size(channel)).pace = telemetry::Pace::slow; }
+  void set_slow(int32_t channel) {
+    channels_.at(as_size(channel)).polling = telemetry::Polling::slow;
+  }
   void add_gap(telemetry::Gap gap) { gaps_.push_back(std::move(gap)); }
   /// `sentence` is among the troubles of the first take after this time (s).
   void add_trouble(double at, std::string sentence) {
@@ -124,7 +126,7 @@ class ScriptedSensor final : public telemetry::Sensor {
     spend();
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       const telemetry::Channel& channel = channels_[c];
-      if (channel.pace == telemetry::Pace::slow && !slow) continue;
+      if (channel.polling == telemetry::Polling::slow && !slow) continue;
       const int64_t since = clock_() - begin_ns_;
       const int64_t period = scripts_[c].period_ns;
       const int64_t stamp = period > 0 ? since / period * period : since;

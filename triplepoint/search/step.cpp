@@ -18,7 +18,7 @@ using workload::ActionKind;
 namespace {
 
 /// Programs of more actions than this are not kept.
-constexpr size_t most_kept_programs = 64;
+constexpr size_t most_stored_programs = 64;
 
 /// What a phase consists of at full clock.
 struct PhaseParts {
@@ -313,7 +313,7 @@ std::vector<workload::StageProgram>& StepEvaluator::programs_of(const spec::Plan
                                       job_.num_microbatches()};
   const auto found = programs_.find(key);
   if (found != programs_.end()) return found->second;
-  if (programs_.size() >= most_kept_programs) programs_.clear();
+  if (programs_.size() >= most_stored_programs) programs_.clear();
   return programs_[key] = workload::build_programs(job_);
 }
 

@@ -286,10 +286,10 @@ Watts power_under_ceiling(StepModel& model, const ClockState& clocks, const Step
   const std::vector<DevicePhase> phases = choose_phases(
       model, {device, die, heat_ceiling, Hysteresis::only_down}, &clocks.devices[device]);
   // Here the device may be the slowest of its group, so the group's duration is no bound. It takes
-  // its own pace, and what is left to `length` is waiting.
+  // its own time, and what is left to `length` is waiting.
   DeviceStep sum = account_phases(model, phases, step, group, device, Lockstep::alone);
-  const Seconds own_pace = group.step_time + (sum.in_phases - group.in_phases);
-  account_rest(model, group, device, heat_ceiling, std::max(length, own_pace), sum);
+  const Seconds own_length = group.step_time + (sum.in_phases - group.in_phases);
+  account_rest(model, group, device, heat_ceiling, std::max(length, own_length), sum);
   const power::EnergyLedger ledger = power::at_die(model.power(), sum.at_reference, sum.duration,
                                                    power::leakage_growth(model.power(), die));
   return ledger.total() / sum.duration;

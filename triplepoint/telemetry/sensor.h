@@ -17,12 +17,12 @@
 namespace triplepoint::telemetry {
 
 /// How often to read a channel: every tick, or every tenth (limits, memory in use, fans).
-enum class Pace : uint8_t { every_tick, slow };
+enum class Polling : uint8_t { every_tick, slow };
 
 /// One number that a sensor can read: what it means stands in `about`, as the run keeps it.
 struct Channel {
   run::SeriesSource about;
-  Pace pace = Pace::every_tick;
+  Polling polling = Polling::every_tick;
 };
 
 /// A value and when it was true. Counters count from the first reading of the channel (0), in the

@@ -42,7 +42,7 @@ void score_row(TableScores& scores, const RunProtocol& protocol, const JobRow& r
                const Cells& cells, const NodeLevels& levels) {
   const bool supplied = cells.text("measured_at") == "supplied";
   const Seconds length = cells.number_or("run_s", 0) * unit::s;
-  const NodePhases phases = phases_of(protocol, cells.text("benchmark"), levels.pace,
+  const NodePhases phases = phases_of(protocol, cells.text("benchmark"), levels.step,
                                       supplied ? levels.supplied : levels.wall, length);
   const Watts mean = phases.mean_w() * unit::W;
   const auto add = [&](const char* quantity, double ours) {
@@ -64,13 +64,13 @@ struct Evaluation {
 };
 
 Evaluation evaluation_of(const RunProtocol::Benchmark& benchmark, double own_s,
-                         const NodePace& pace, const NodeLevels::Side& side) {
-  const double step = pace.step / unit::s, host = std::min(pace.host / unit::s, 0.5 * step);
+                         const NodeStep& step, const NodeLevels::Side& side) {
+  const double length = step.time / unit::s, host = std::min(step.host / unit::s, 0.5 * length);
   const double busy = side.busy / unit::W, rest = side.idle / unit::W;
-  const double at_work = (busy * step - rest * host) / (step - host);
-  const double forward = benchmark.forward_share * (step - host);
+  const double at_work = (busy * length - rest * host) / (length - host);
+  const double forward = benchmark.forward_share * (length - host);
   const double one = forward + own_s;
-  return {std::ceil(benchmark.evaluated / pace.batch) * one,
+  return {std::ceil(benchmark.evaluated / step.batch) * one,
           (forward * at_work + own_s * rest) / one};
 }
 
@@ -106,9 +106,9 @@ NodeLevels levels_of(const spec::Job& job, Watts busy) {
   return {.wall = {working, resting}, .supplied = {supplied * working, supplied * resting}};
 }
 
-NodePace pace_of(const spec::Job& job, const run::Run& run) {
+NodeStep step_of(const spec::Job& job, const run::Run& run) {
   if (run.steps.empty()) return {};
-  return {.step = run.steps.back().end - run.steps.back().begin,
+  return {.time = run.steps.back().end - run.steps.back().begin,
           .host = job.stack.step_overhead,
           .batch = as_real(job.plan.global_batch_size)};
 }
@@ -166,7 +166,7 @@ double NodePhases::median_w() const {
   return training.watts;
 }
 
-NodePhases phases_of(const RunProtocol& protocol, const std::string& name, const NodePace& pace,
+NodePhases phases_of(const RunProtocol& protocol, const std::string& name, const NodeStep& step,
                      const NodeLevels::Side& side, Seconds length) {
   NodePhases phases;
   phases.rest.watts = side.idle / unit::W;
@@ -179,14 +179,14 @@ NodePhases phases_of(const RunProtocol& protocol, const std::string& name, const
   };
   take(phases.rest.seconds, protocol.start_up / unit::s);
   const RunProtocol::Benchmark* benchmark = protocol.find(name);
-  if (!benchmark || pace.step <= Seconds()) {
+  if (!benchmark || step.time <= Seconds()) {
     take(phases.training.seconds, left);
     return phases;
   }
-  const double per_sequence = (pace.step / unit::s) / pace.batch;
+  const double per_sequence = (step.time / unit::s) / step.batch;
   take(phases.training.seconds, benchmark->first * per_sequence);
   take(phases.rest.seconds, benchmark->pause / unit::s);
-  const Evaluation one = evaluation_of(*benchmark, protocol.evaluation_host / unit::s, pace, side);
+  const Evaluation one = evaluation_of(*benchmark, protocol.evaluation_host / unit::s, step, side);
   const double evaluating =
       evaluating_seconds(left, one.seconds, benchmark->between * per_sequence);
   const double between = left - evaluating;
@@ -206,7 +206,7 @@ Result<NodeLevels> node_levels(const spec::Job& job) {
   if (!run.manifest.fits_memory)
     return error("the model predicts that the benchmark's configuration does not fit in memory");
   NodeLevels levels = levels_of(job, busy_devices(run, job.cluster.num_nodes));
-  levels.pace = pace_of(job, run);
+  levels.step = step_of(job, run);
   return levels;
 }
 

@@ -17,8 +17,8 @@
 namespace triplepoint::calibrate {
 
 /// How a run's steps follow each other.
-struct NodePace {
-  Seconds step, host;  // host: the pause of it, in which devices rest
+struct NodeStep {
+  Seconds time, host;  // host: the pause of it, in which devices rest
   double batch = 1;    // sequences of a step
 };
 
@@ -28,7 +28,7 @@ struct NodeLevels {
     Watts busy, idle;
   };
   Side wall, supplied;  // before and behind the power supplies
-  NodePace pace;
+  NodeStep step;
 };
 
 /// Simulates a job to its steady state and adds what a node is besides its devices. Errors: a GPU
@@ -96,7 +96,7 @@ struct NodePhases {
 };
 
 /// benchmark: its name in the protocol; one without a protocol trains all the time.
-NodePhases phases_of(const RunProtocol&, const std::string& benchmark, const NodePace&,
+NodePhases phases_of(const RunProtocol&, const std::string& benchmark, const NodeStep&,
                      const NodeLevels::Side&, Seconds length);
 
 }  // namespace triplepoint::calibrate

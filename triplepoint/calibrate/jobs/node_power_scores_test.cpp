@@ -74,7 +74,7 @@ NodePhases lora_phases(Seconds run, double batch) {
   const auto protocol = load_run_protocol(spec::default_library());
   REQUIRE_MESSAGE(protocol, protocol.error().what);
   return phases_of(*protocol, "llama2_70b_lora",
-                   {.step = 0.7 * unit::s, .host = 0.1 * unit::s, .batch = batch},
+                   {.time = 0.7 * unit::s, .host = 0.1 * unit::s, .batch = batch},
                    {.busy = 6000 * unit::W, .idle = 2500 * unit::W}, run);
 }
 

@@ -43,9 +43,9 @@ Result<KernelRow> read_kernel_row(const Cells&);
 /// What a published benchmark times besides the kernel, and where its library differs from the one
 /// that trains. It says how to compare with its rows and nothing about training.
 ///
-///   t_row = max(host_pace, t_kernel + cast),   cast = cast_bytes m k / (hbm rate) + cast_start
+///   t_row = max(host_time, t_kernel + cast),   cast = cast_bytes m k / (hbm rate) + cast_start
 ///
-/// host_pace: the host cannot start products faster (a cast of several small kernels before each);
+/// host_time: the host cannot start products faster (a cast of several small kernels before each);
 /// cast: the left operand of a quantized product is converted inside of the timed part.
 /// A benchmark that no power meter waits for launches a kernel some times only: once the governor
 /// has reacted, the rest runs at the clock that the power limit allows.
@@ -53,7 +53,7 @@ struct KernelBenchmark {
   std::string gpu, source, dtype;     // empty: any; a source of "*": any that is stated
   std::optional<bool> grouped_heads;  // attention: with fewer key heads than heads, or as many
   double cast_bytes = 0;              // per element of the left operand
-  Seconds cast_start, host_pace;
+  Seconds cast_start, host_time;
   double launches = 30;
   double energy_share = 1;           // of a product's energy in training: its operands toggle less
   std::optional<double> gemm_share;  // of the peak, an infinite tile: this library's own
@@ -67,7 +67,7 @@ void visit_fields(auto& visit, KernelBenchmark& benchmark) {
   visit("grouped_heads", benchmark.grouped_heads);
   visit("cast_bytes", benchmark.cast_bytes);
   visit("cast_start", benchmark.cast_start);
-  visit("host_pace", benchmark.host_pace);
+  visit("host_time", benchmark.host_time);
   visit("launches", benchmark.launches);
   visit("energy_share", benchmark.energy_share);
   visit("gemm_share", benchmark.gemm_share);

@@ -122,7 +122,7 @@ double sustained_clock_ratio(const spec::Gpu& gpu, const spec::Op& op) {
 
 Seconds predicted_time(const spec::Gpu& gpu, const KernelRow& row,
                        const KernelBenchmark& benchmark) {
-  return std::max(benchmark.host_pace, kernel_in_benchmark(gpu, row, benchmark.launches) +
+  return std::max(benchmark.host_time, kernel_in_benchmark(gpu, row, benchmark.launches) +
                                            cast_time(gpu, row, benchmark));
 }
 
@@ -189,9 +189,9 @@ double shown_share(const spec::Op& op, Seconds duration) {
 class RepeatedKernel {
  public:
   RepeatedKernel(const spec::Gpu& gpu, const KernelRow& row, const KernelBenchmark& benchmark)
-      : gpu_(gpu), op_(row.op), time_(perf::kernel_time(gpu, row.op)), pace_(benchmark.host_pace) {
+      : gpu_(gpu), op_(row.op), time_(perf::kernel_time(gpu, row.op)), host_(benchmark.host_time) {
     const Seconds one = predicted_time(gpu, row, benchmark);
-    if (one > pace_)
+    if (one > host_)
       cast_ = std::max(Seconds(), one - time_.at(sustained_clock_ratio(gpu, row.op)));
     if (spec::is_quantized(op_.precision))
       cast_bytes_ = benchmark.cast_bytes * as_real(op_.gemm.m) * as_real(op_.gemm.k) * unit::B;
@@ -201,7 +201,7 @@ class RepeatedKernel {
     spec::GpuLoad load = looped_load(gpu_, op_, kernel);
     load.hbm_bytes += cast_bytes_;
     load.computing = kernel + cast_;
-    load.duration = std::max(load.computing, pace_);
+    load.duration = std::max(load.computing, host_);
     return load;
   }
   /// The limit holds for means over many kernels and what lies between them, not for a kernel.
@@ -217,7 +217,7 @@ class RepeatedKernel {
   const spec::Gpu& gpu_;
   const spec::Op& op_;
   perf::KernelTime time_;
-  Seconds pace_, cast_;
+  Seconds host_, cast_;
   Bytes cast_bytes_;
 };
 

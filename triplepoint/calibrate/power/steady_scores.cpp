@@ -234,12 +234,12 @@ Result<TableScores> score_steady_power(const CsvTable& table, const ScoreContext
 }
 
 spec::GpuLoad SteadyKernel::load(double clock_ratio) const {
-  const double pace = rate(clock_ratio);
+  const double speed = rate(clock_ratio);
   spec::GpuLoad load;
   load.duration = load.computing = 1 * unit::s;
-  load.flops[gemm_class] = pace * products * load.duration;
-  load.flops[as_size(spec::OpClass::elementwise)] = pace * vector * load.duration;
-  load.hbm_bytes = pace * traffic * load.duration;
+  load.flops[gemm_class] = speed * products * load.duration;
+  load.flops[as_size(spec::OpClass::elementwise)] = speed * vector * load.duration;
+  load.hbm_bytes = speed * traffic * load.duration;
   return load;
 }
 

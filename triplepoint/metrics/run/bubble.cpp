@@ -68,7 +68,7 @@ double share_without_work(const View& view, int32_t rank) {
 }
 
 /// The rank with most work sets the pace: what it lacks is the bubble.
-struct Pace {
+struct BusiestRank {
   double bubble = 1;
   Seconds transfers;  // of that rank, that nothing hides
 };
@@ -78,15 +78,15 @@ Seconds exposed_transfers(const Occupancy& doing) {
   return doing.time(A::exchanging, A::computing | A::copying | A::awaiting);
 }
 
-Pace pace_of(const View& view) {
-  Pace pace;
+BusiestRank busiest_rank_of(const View& view) {
+  BusiestRank busiest;
   for (const int32_t rank : view.ranks)
-    if (const double idle = share_without_work(view, rank); idle < pace.bubble)
-      pace = {idle, exposed_transfers(view.occupancy[as_size(rank)])};
-  return pace;
+    if (const double idle = share_without_work(view, rank); idle < busiest.bubble)
+      busiest = {idle, exposed_transfers(view.occupancy[as_size(rank)])};
+  return busiest;
 }
 
-StepParts parts_of(const View& view, int32_t rank, const Pace& pace) {
+StepParts parts_of(const View& view, int32_t rank, const BusiestRank& busiest) {
   using A = DeviceActivity;
   const Occupancy& doing = view.occupancy[as_size(rank)];
   constexpr unsigned busy = A::computing | A::copying;
@@ -98,11 +98,11 @@ StepParts parts_of(const View& view, int32_t rank, const Pace& pace) {
   // Without a pipeline, what ties stages together waits for peers as any other collective does.
   if (view.pipeline != Pipeline::stages)
     parts.waiting += doing.time(A::communicating, busy | A::exchanging | A::awaiting);
-  parts.bubble = pace.bubble * view.duration();
+  parts.bubble = busiest.bubble * view.duration();
   const Seconds beyond =
       std::max(Seconds(), share_without_work(view, rank) * view.duration() - parts.bubble);
   const Seconds transfers =
-      std::clamp(pace.transfers - parts.exposed_communication, Seconds(), beyond);
+      std::clamp(busiest.transfers - parts.exposed_communication, Seconds(), beyond);
   parts.exposed_communication += transfers;
   parts.waiting += beyond - transfers;
   parts.gaps = std::max(Seconds(), view.duration() - parts.total());
@@ -146,10 +146,10 @@ void answer_overlap(const View& view, Metrics& answer) {
   Seconds overlapped, idle, gaps;
   StepParts sum;
   const double parts = as_real(view.ranks.size()) * view.num_steps();
-  const Pace pace = pace_of(view);
+  const BusiestRank busiest = busiest_rank_of(view);
   for (int32_t rank : view.ranks) {
     const Occupancy& doing = view.occupancy[as_size(rank)];
-    add_share(sum, parts_of(view, rank, pace), 1 / parts);
+    add_share(sum, parts_of(view, rank, busiest), 1 / parts);
     overlapped += doing.time(DeviceActivity::communicating | DeviceActivity::computing);
     const Seconds busy = doing.time_with_any(DeviceActivity::on_device);
     idle += std::max(Seconds(), view.duration() - busy);
@@ -164,18 +164,18 @@ void answer_overlap(const View& view, Metrics& answer) {
 
 std::vector<RankParts> step_parts_of_ranks(const run::Run& run) {
   const View view = look_at(run);
-  const Pace pace = pace_of(view);
+  const BusiestRank busiest = busiest_rank_of(view);
   std::vector<RankParts> ranks;
   for (int32_t rank : view.ranks) {
     ranks.push_back({.rank = rank});
-    add_share(ranks.back().parts, parts_of(view, rank, pace), 1 / view.num_steps());
+    add_share(ranks.back().parts, parts_of(view, rank, busiest), 1 / view.num_steps());
   }
   return ranks;
 }
 
 void answer_bubble(const View& view, Metrics& answer) {
   if (view.ranks.empty() || view.pipeline == Pipeline::unknown) return;
-  answer.bubble_fraction = pace_of(view).bubble;
+  answer.bubble_fraction = busiest_rank_of(view).bubble;
 }
 
 }  // namespace triplepoint::metrics

@@ -44,7 +44,7 @@ std::string longest_reason(const StudyRow& row) {
 
 /// Probability that as many nodes or more have their slowest GPU in a hot slot, were slots no
 /// reason: a tail of the binomial distribution.
-double pace_chance(const StudyRow& row) {
+double chance_of_slowest(const StudyRow& row) {
   const auto share = number_at(row, "sm_clock_mhz.slowest_in_hot_slot");
   const std::set<int32_t> slots(row.slots.begin(), row.slots.end());
   if (!share || !row.has_job || slots.empty()) return 1;
@@ -61,17 +61,17 @@ double pace_chance(const StudyRow& row) {
 }
 
 /// Whether the step waits for hot slots.
-bool slots_set_pace(const StudyRow& row) {
+bool waits_for_hot_slots(const StudyRow& row) {
   const auto clocks = quantity_ratio(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
-  return clocks && *clocks <= 1 - clear_clock_loss && pace_chance(row) < least_chance;
+  return clocks && *clocks <= 1 - clear_clock_loss && chance_of_slowest(row) < least_chance;
 }
 
-void add_pace(Finding& finding, const StudyRow& row) {
+void add_slowest(Finding& finding, const StudyRow& row) {
   const auto clocks = quantity_ratio(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean");
   if (clocks && *clocks < 1 - least_clock_loss)
     finding.say("; the hot ones clock {} lower",
                 less_than(row, "sm_clock_mhz.hot_mean", "sm_clock_mhz.cool_mean"));
-  if (pace_chance(row) < least_chance)
+  if (chance_of_slowest(row) < least_chance)
     finding.say(
         "; the slowest GPU, for which all others wait, sits in a hot slot in {} of the nodes",
         percentage(row, "sm_clock_mhz.slowest_in_hot_slot"));
@@ -186,12 +186,12 @@ MaybeFinding about_slots(const Groups& groups) {
   const StudyRow* worst = largest(slowed.empty() ? all_that_ran(groups) : slowed, heat);
   if (worst == nullptr || gap_of(*worst) < answers::least_slot_gap_c) return std::nullopt;
   Finding finding(anchor_of("heat-temperature", *worst));
-  finding.say(
-      "{}: in {}, the hot slots run at {} and the cool ones at {}",
-      words(slots_set_pace(*worst) ? "The GPU slot matters" : "GPU slots differ in temperature"),
-      group_and_name(*worst), number(*worst, "temperature_c.hot_mean", "°C"),
-      number(*worst, "temperature_c.cool_mean", "°C"));
-  add_pace(finding, *worst);
+  finding.say("{}: in {}, the hot slots run at {} and the cool ones at {}",
+              words(waits_for_hot_slots(*worst) ? "The GPU slot matters"
+                                                : "GPU slots differ in temperature"),
+              group_and_name(*worst), number(*worst, "temperature_c.hot_mean", "°C"),
+              number(*worst, "temperature_c.cool_mean", "°C"));
+  add_slowest(finding, *worst);
   finding.say(".");
   return finding;
 }

@@ -326,14 +326,14 @@ SysfsReader::SysfsReader(const SysfsGpu& gpu, bool counts_energy, std::vector<Ch
 }
 
 int32_t SysfsReader::add_channel(std::string signal, run::ReadingKind kind, std::string sensor,
-                                 Pace pace) {
+                                 Polling polling) {
   Channel channel;
   if (is_power(signal) && gpu_.shares_package) channel.about.scope = run::Scope::package;
   channel.about.signal = std::move(signal);
   channel.about.device = gpu_.device.index;
   channel.about.kind = kind;
   channel.about.sensor = std::move(sensor);
-  channel.pace = pace;
+  channel.polling = polling;
   channels_->push_back(std::move(channel));
   return static_cast<int32_t>(channels_->size()) - 1;
 }
@@ -347,7 +347,7 @@ bool SysfsReader::has(std::string_view signal) const {
 void SysfsReader::open_metrics(const GpuMetrics& metrics, bool counts_energy) {
   const std::string sensor = fmt::format("amdgpu gpu_metrics 1.{}", metrics.content);
   const auto add = [&](const char* signal, run::ReadingKind kind) {
-    return add_channel(signal, kind, sensor, Pace::every_tick);
+    return add_channel(signal, kind, sensor, Polling::every_tick);
   };
   for (const GaugeWanted& wanted : gauges_wanted) {
     const bool elsewhere = gpu_.device.power_counted_on && is_power(wanted.signal);
@@ -381,14 +381,14 @@ void SysfsReader::open_metrics(const GpuMetrics& metrics, bool counts_energy) {
   if (metrics.utilization.value_or(1) < idle) always_set_ = *metrics.throttle_bits;
 }
 
-void SysfsReader::open_number(const char* signal, const Path& file, double unit, Pace pace,
+void SysfsReader::open_number(const char* signal, const Path& file, double unit, Polling polling,
                               run::ReadingKind kind) {
   if (has(signal) || (gpu_.device.power_counted_on && is_power(signal))) return;
   Number number{
       .channel = 0, .file = OpenFile(file), .unit = unit, .range = plausible_range(signal)};
   const auto value = number.file.number();
   if (!value || !number.range.holds(*value * unit)) return;
-  number.channel = add_channel(signal, kind, "amdgpu " + file.filename().string(), pace);
+  number.channel = add_channel(signal, kind, "amdgpu " + file.filename().string(), polling);
   numbers_.push_back(std::move(number));
 }
 
@@ -396,22 +396,22 @@ void SysfsReader::open_files() {
   using run::ReadingKind;
   const Path& hwmon = gpu_.hwmon;
   if (!has("power_instant_w") && !has("power_average_w")) {
-    open_number("power_instant_w", hwmon / "power1_input", 1e-6, Pace::every_tick);
-    open_number("power_average_w", hwmon / "power1_average", 1e-6, Pace::every_tick,
+    open_number("power_instant_w", hwmon / "power1_input", 1e-6, Polling::every_tick);
+    open_number("power_average_w", hwmon / "power1_average", 1e-6, Polling::every_tick,
                 ReadingKind::average);
   }
-  open_number("die_c", labelled_input(hwmon, "temp", "edge"), 1e-3, Pace::every_tick);
-  open_number("junction_c", labelled_input(hwmon, "temp", "junction"), 1e-3, Pace::every_tick);
-  open_number("memory_c", labelled_input(hwmon, "temp", "mem"), 1e-3, Pace::every_tick);
-  open_number("sm_clock_mhz", labelled_input(hwmon, "freq", "sclk"), 1e-6, Pace::every_tick);
-  open_number("memory_clock_mhz", labelled_input(hwmon, "freq", "mclk"), 1e-6, Pace::every_tick);
-  open_number("utilization", gpu_.folder / "gpu_busy_percent", 1e-2, Pace::every_tick,
+  open_number("die_c", labelled_input(hwmon, "temp", "edge"), 1e-3, Polling::every_tick);
+  open_number("junction_c", labelled_input(hwmon, "temp", "junction"), 1e-3, Polling::every_tick);
+  open_number("memory_c", labelled_input(hwmon, "temp", "mem"), 1e-3, Polling::every_tick);
+  open_number("sm_clock_mhz", labelled_input(hwmon, "freq", "sclk"), 1e-6, Polling::every_tick);
+  open_number("memory_clock_mhz", labelled_input(hwmon, "freq", "mclk"), 1e-6, Polling::every_tick);
+  open_number("utilization", gpu_.folder / "gpu_busy_percent", 1e-2, Polling::every_tick,
               ReadingKind::average);
-  open_number("memory_utilization", gpu_.folder / "mem_busy_percent", 1e-2, Pace::every_tick,
+  open_number("memory_utilization", gpu_.folder / "mem_busy_percent", 1e-2, Polling::every_tick,
               ReadingKind::average);
-  open_number("memory_used_b", gpu_.folder / "mem_info_vram_used", 1, Pace::slow);
-  open_number("power_limit_w", hwmon / "power1_cap", 1e-6, Pace::slow);
-  open_number("fan_share", hwmon / "pwm1", 1.0 / 255, Pace::slow);
+  open_number("memory_used_b", gpu_.folder / "mem_info_vram_used", 1, Polling::slow);
+  open_number("power_limit_w", hwmon / "power1_cap", 1e-6, Polling::slow);
+  open_number("fan_share", hwmon / "pwm1", 1.0 / 255, Polling::slow);
 }
 
 /// The driver takes a new snapshot when the last one is over a millisecond old. The same firmware
@@ -457,7 +457,7 @@ void SysfsReader::read(bool slow, const std::vector<Channel>& channels,
     if (metrics) take(*metrics, stamp_of(*metrics, monotonic_now_ns()), readings);
   }
   for (const Number& number : numbers_) {
-    if (channels.at(as_size(number.channel)).pace == Pace::slow && !slow) continue;
+    if (channels.at(as_size(number.channel)).polling == Polling::slow && !slow) continue;
     const auto value = number.file.number();
     failed = failed || !value;
     if (value && number.range.holds(*value * number.unit))

@@ -117,9 +117,10 @@ class SysfsReader {
 
   void open_metrics(const GpuMetrics& metrics, bool counts_energy);
   void open_files();
-  void open_number(const char* signal, const Path& file, double unit, Pace pace,
+  void open_number(const char* signal, const Path& file, double unit, Polling polling,
                    run::ReadingKind kind = run::ReadingKind::instant);
-  int32_t add_channel(std::string signal, run::ReadingKind kind, std::string sensor, Pace pace);
+  int32_t add_channel(std::string signal, run::ReadingKind kind, std::string sensor,
+                      Polling polling);
   bool has(std::string_view signal) const;
   int64_t stamp_of(const GpuMetrics& metrics, int64_t now);
   void take(const GpuMetrics& metrics, int64_t stamp, std::vector<Reading>& readings);

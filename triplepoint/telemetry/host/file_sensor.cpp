@@ -40,14 +40,14 @@ constexpr uint64_t most_ticks = 1ULL << 60U;
 }  // namespace
 
 Channel node_channel(std::string signal, run::Scope scope, run::ReadingKind kind,
-                     std::string sensor, Pace pace) {
+                     std::string sensor, Polling polling) {
   Channel channel;
   channel.about.signal = std::move(signal);
   channel.about.of_node = true;
   channel.about.scope = scope;
   channel.about.kind = kind;
   channel.about.sensor = std::move(sensor);
-  channel.pace = pace;
+  channel.polling = polling;
   return channel;
 }
 
@@ -112,7 +112,7 @@ std::optional<double> FileSensor::value_of(Item& item, int64_t& stamp) const {
 void FileSensor::read(bool slow, std::vector<Reading>& readings) {
   for (std::size_t i = 0; i < items_.size(); ++i) {
     const Channel& channel = channels_[i];
-    if (channel.pace == Pace::slow && !slow) continue;
+    if (channel.polling == Polling::slow && !slow) continue;
     int64_t stamp = monotonic_now_ns();
     clock_.look(stamp);
     if (const auto value = value_of(items_[i], stamp)) {

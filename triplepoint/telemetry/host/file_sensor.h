@@ -73,7 +73,7 @@ class FileSensor final : public Sensor {
 
 /// A channel of the node.
 Channel node_channel(std::string signal, run::Scope scope, run::ReadingKind kind,
-                     std::string sensor, Pace pace);
+                     std::string sensor, Polling polling);
 
 /// CPU time since boot, all cores, in ticks of the kernel (USER_HZ).
 struct CpuTicks {

@@ -174,7 +174,7 @@ void add(FileSensor& sensor, const char* signal, const char* from, double unit,
          std::vector<Path> files) {
   if (files.empty()) return;
   sensor.add({.channel = node_channel(signal, run::Scope::nic, run::ReadingKind::counter, from,
-                                      Pace::slow),
+                                      Polling::slow),
               .files = std::move(files),
               .unit = unit},
              signal, "");
@@ -187,7 +187,7 @@ std::unique_ptr<Sensor> open_hwmon(const Path& sysfs) {
   const Found found = look(sysfs / "class/hwmon");
   const auto add = [&](const char* signal, Scope scope, ReadingKind kind, double unit,
                        const std::vector<Path>& files) {
-    FileNumber number{.channel = node_channel(signal, scope, kind, "hwmon", Pace::slow),
+    FileNumber number{.channel = node_channel(signal, scope, kind, "hwmon", Polling::slow),
                       .files = files,
                       .unit = unit,
                       .combine = kind == ReadingKind::instant ? Combine::highest : Combine::sum};
@@ -229,7 +229,7 @@ std::unique_ptr<Sensor> open_network(const Path& sysfs) {
 namespace {
 
 /// The kernel writes the whole of /proc/stat at each read, a line per interrupt: a millisecond on
-/// large machines. The slow pace is enough, as these are counters.
+/// large machines. Slow polling is enough, as these are counters.
 class ProcSensor final : public Sensor {
  public:
   explicit ProcSensor(const Path& proc)
@@ -266,7 +266,7 @@ class ProcSensor final : public Sensor {
 
  private:
   void add(const char* signal, ReadingKind kind, const char* sensor) {
-    channels_.push_back(node_channel(signal, Scope::host, kind, sensor, Pace::slow));
+    channels_.push_back(node_channel(signal, Scope::host, kind, sensor, Polling::slow));
   }
   void miss(const char* what, const Path& path, const OpenFile& file) {
     gaps_.push_back(
@@ -364,7 +364,7 @@ std::unique_ptr<Sensor> open_rapl(const Path& sysfs) {
       sensor->add(
           sum_of_zones(zones, kind.beginning,
                        node_channel(kind.signal, kind.scope, run::ReadingKind::counter,
-                                    std::string("rapl ") + kind.beginning, Pace::every_tick)),
+                                    std::string("rapl ") + kind.beginning, Polling::every_tick)),
           kind.what, remedy);
   if (zones.empty())
     sensor->add_gap({"energy of the CPU packages",

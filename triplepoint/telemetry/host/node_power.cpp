@@ -26,7 +26,7 @@ namespace {
 constexpr const char* what = "power of the whole node";
 
 Channel power_channel(std::string sensor, run::ReadingKind kind) {
-  return node_channel("node_power_w", run::Scope::node, kind, std::move(sensor), Pace::slow);
+  return node_channel("node_power_w", run::Scope::node, kind, std::move(sensor), Polling::slow);
 }
 
 std::optional<double> plain_watts(std::string_view text) {
@@ -152,7 +152,7 @@ std::unique_ptr<Sensor> open_cray(const Path& sysfs, const std::vector<std::stri
     if (std::ranges::count(read_already, kind.signal) > 0 || !path_exists(file)) continue;
     FileNumber number{
         .channel = node_channel(kind.signal, kind.scope, kind.kind,
-                                std::string("cray pm_counters ") + kind.file, Pace::every_tick),
+                                std::string("cray pm_counters ") + kind.file, Polling::every_tick),
         .files = {file},
         .has_stamp = true};
     number.channel.about.period = 100 * unit::ms;

@@ -34,7 +34,7 @@ struct SignalSources {
   std::vector<Source> sources;
   std::string what;     // for people, if none works: "instant power"; "": nothing is said
   int from_driver = 0;  // series of drivers that have it
-  bool rare = false;    // read at the slow pace
+  bool rare = false;    // polled slowly
 };
 
 /// Which numbers NVML gives the residency counters of thermal slowdown and power brake: drivers of

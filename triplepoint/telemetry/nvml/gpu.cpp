@@ -192,7 +192,7 @@ int GpuReader::read(Gpu& gpu, bool slow, std::vector<Reading>& readings) {
   if (slow)
     if (const int code = read_batch(gpu, gpu.slow, readings); is_loss(code)) return code;
   for (CallSlot& call : gpu.calls) {
-    if (call.pace == Pace::slow && !slow) continue;
+    if (call.polling == Polling::slow && !slow) continue;
     if (const int code = read_call(gpu, call, readings); is_loss(code)) return code;
   }
   if (gpu.gpm != nullptr)

@@ -85,7 +85,7 @@ enum class CallKind : uint8_t {
 struct CallSlot {
   CallKind kind = CallKind::die_temperature;
   int32_t channel = 0;
-  Pace pace = Pace::every_tick;
+  Polling polling = Polling::every_tick;
   Range range;
   Counter counter;
   int failures = 0;

@@ -86,7 +86,7 @@ TEST_CASE("a current driver gives instant and average power, energy and clocks, 
   CHECK(bench.channel("energy_j")->about.kind == run::ReadingKind::counter);
   CHECK(bench.channel("memory_power_w")->about.scope == run::Scope::memory);
   CHECK(bench.channel("throttle_reasons")->about.kind == run::ReadingKind::bits);
-  CHECK(bench.channel("memory_used_b")->pace == Pace::slow);
+  CHECK(bench.channel("memory_used_b")->polling == Polling::slow);
 }
 
 TEST_CASE("an energy counter counts from the first reading what power integrates to") {
@@ -182,11 +182,11 @@ TEST_CASE("energy comes from its own call where the field is missing") {
   CHECK(bench.value(3, "energy_j") == doctest::Approx(800));
 }
 
-TEST_CASE("a number that takes the driver long is read at the slow pace, and that is said") {
+TEST_CASE("a number that takes the driver long is polled slowly, and that is said") {
   Bench bench("latency 185 3300\nlatency 197 300\nlatency 198 300\n");
-  CHECK(bench.channel("power_average_w")->pace == Pace::slow);
-  CHECK(bench.channel("pcie_tx_bytes")->pace == Pace::slow);
-  CHECK(bench.channel("power_instant_w")->pace == Pace::every_tick);
+  CHECK(bench.channel("power_average_w")->polling == Polling::slow);
+  CHECK(bench.channel("pcie_tx_bytes")->polling == Polling::slow);
+  CHECK(bench.channel("power_instant_w")->polling == Polling::every_tick);
   CHECK(
       bench.says_missing("power_average_w at every tick of GPU 0: the driver takes over 0.15 ms"));
   CHECK(bench.at(1, false).count({"power_average_w", 0}) == 0);
@@ -205,7 +205,7 @@ TEST_CASE("a GPU split by MIG says what it is read as a whole, and what is missi
 TEST_CASE("XID errors are counted from the opening on, and the last is told") {
   Bench bench("gpus 2\nxid 1 79 2\nxid 1 31 2.5\n");
   REQUIRE(bench.channel("xid_errors", 1) != nullptr);
-  CHECK(bench.channel("xid_errors", 1)->pace == Pace::slow);
+  CHECK(bench.channel("xid_errors", 1)->polling == Polling::slow);
   CHECK(bench.value(1, "xid_errors", 1) == 0);
   CHECK(bench.value(2.2, "xid", 1) == 79);
   CHECK(bench.value(3, "xid_errors", 1) == 2);

@@ -23,7 +23,7 @@ struct CallWanted {
   CallKind kind;
   const char *signal, *call, *what;
   ReadingKind reading = ReadingKind::instant;
-  Pace pace = Pace::every_tick;
+  Polling polling = Polling::every_tick;
 };
 
 constexpr std::array<CallWanted, 9> wanted_calls = {{
@@ -37,10 +37,10 @@ constexpr std::array<CallWanted, 9> wanted_calls = {{
     {CallKind::reasons, "throttle_reasons", "CurrentClocksEventReasons", "clock-event reasons",
      ReadingKind::bits},
     {CallKind::memory_used, "memory_used_b", "MemoryInfo", "memory in use", ReadingKind::instant,
-     Pace::slow},
+     Polling::slow},
     {CallKind::power_limit, "power_limit_w", "EnforcedPowerLimit", "power limit",
-     ReadingKind::instant, Pace::slow},
-    {CallKind::fan, "fan_share", "FanSpeed", "", ReadingKind::instant, Pace::slow},
+     ReadingKind::instant, Polling::slow},
+    {CallKind::fan, "fan_share", "FanSpeed", "", ReadingKind::instant, Polling::slow},
 }};
 
 /// Zero watts or exactly zero degrees, at the start, is how some boards say that they have no such
@@ -120,7 +120,7 @@ class Opener {
       int code = Code::not_supported;
       const bool works = std::ranges::any_of(
           wanted.sources, [&](const Source& source) { return open_source(wanted, source, code); });
-      if (works && wanted.rare) channels_.back().pace = Pace::slow;
+      if (works && wanted.rare) channels_.back().polling = Polling::slow;
       if (works || wanted.what.empty()) continue;
       missing_fields_.push_back({wanted.what, driver_.words(code), remedy_of(wanted)});
       missing_signals_.push_back(wanted.signal);
@@ -171,7 +171,7 @@ class Opener {
   }
 
   /// Asks for all again, now that the driver is warm: a number that it takes long to bring up to
-  /// date is read at the slow pace. A narrow counter is not: it would wrap unseen.
+  /// date is polled slowly. A narrow counter is not: it would wrap unseen.
   void set_paces() {
     FieldBatch all = std::exchange(gpu_.fast, {});
     all.answer = all.request;
@@ -186,7 +186,7 @@ class Opener {
             all.slots[end].counts && all.answer[end].type == static_cast<int32_t>(ValueType::u32);
       } while (!all.slots[end++].last_of_channel);
       const int32_t channel = all.slots[begin].channel;
-      if (channels_.at(as_size(channel)).pace == Pace::slow) {
+      if (channels_.at(as_size(channel)).polling == Polling::slow) {
         move(all, begin, end, gpu_.slow);
         continue;
       }
@@ -207,7 +207,7 @@ class Opener {
 
   void note_slow(int32_t channel) {
     Channel& slow = channels_.at(as_size(channel));
-    slow.pace = Pace::slow;
+    slow.polling = Polling::slow;
     miss(
         slow.about.signal + " at every tick",
         fmt::format("the driver takes over {} ms to bring it up to date; it is read at every tenth",
@@ -226,7 +226,7 @@ class Opener {
     CallSlot call{
         .kind = wanted.kind,
         .channel = static_cast<int32_t>(channels_.size()),
-        .pace = wanted.pace,
+        .polling = wanted.polling,
         .range = plausible_range(wanted.signal),
         .counter = Counter({.unit = 1e-3, .most_per_s = plausible_rate(wanted.signal) * 1e3})};
     double value = 0;
@@ -241,7 +241,7 @@ class Opener {
                                    .device = gpu_.device.index,
                                    .kind = wanted.reading,
                                    .sensor = fmt::format("nvmlDeviceGet{}", wanted.call)},
-                         .pace = wanted.pace});
+                         .polling = wanted.polling});
     return true;
   }
 

@@ -38,7 +38,7 @@ class XidErrors {
     for (const auto& [signal, kind] : {std::pair("xid_errors", run::ReadingKind::counter),
                                        std::pair("xid", run::ReadingKind::instant)})
       channels.push_back({.about = {.signal = signal, .kind = kind, .sensor = "nvmlEventSetWait"},
-                          .pace = Pace::slow});
+                          .polling = Polling::slow});
   }
   /// Of a lost GPU only what is new: readings say that it answers.
   void read(bool lost, std::vector<Reading>& readings) {

@@ -169,7 +169,7 @@ void MarksToRun::begin_step(Marker& marker, const mark::Event& event) {
   const int64_t key = marker.round * numbers_per_round + number % numbers_per_round;
   marker.step = key;
   marker.step_begin_ns = event.begin_ns;
-  if (key <= last_kept_) return;  // too late to count
+  if (key <= last_counted_) return;  // too late to count
   PendingStep& step = steps_[key];
   step.begin_ns = std::min(step.begin_ns, event.begin_ns);
   ++step.begun;
@@ -269,7 +269,7 @@ void MarksToRun::add_value(Marker& marker, const mark::Event& event) {
 
 void MarksToRun::emit(std::map<int64_t, PendingStep>::iterator step) {
   const PendingStep& done = step->second;
-  last_kept_ = step->first;
+  last_counted_ = step->first;
   if (done.ended > 0)
     run_.add(run::StepRecord{.begin = instant(done.begin_ns),
                              .end = instant(done.end_ns),

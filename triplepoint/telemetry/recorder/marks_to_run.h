@@ -104,7 +104,7 @@ class MarksToRun {
   std::map<int32_t, CoreWait> core_waits_;  // by rank
   std::map<int64_t, PendingStep> steps_;
   std::map<std::pair<std::string, int32_t>, size_t> series_;  // of values; -1: the node's
-  int64_t last_kept_ = -1;                                    // key
+  int64_t last_counted_ = -1;                                 // key
   int64_t events_ = 0, stepping_ = 0;
 };
 

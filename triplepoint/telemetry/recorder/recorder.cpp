@@ -35,9 +35,9 @@ ClockWatch::Verdict ClockWatch::look(const ClockPair& now) {
     const int64_t moved =
         (now.unix_ns - last_look_->unix_ns) - (now.monotonic_ns - last_look_->monotonic_ns);
     if (std::abs(moved) >= jump_ns) verdict.jumped_ns = moved;
-    verdict.keep = verdict.jumped_ns || now.monotonic_ns - last_kept_ns_ >= every_ns;
+    verdict.keep = verdict.jumped_ns || now.monotonic_ns - last_stored_ns_ >= every_ns;
   }
-  if (verdict.keep) last_kept_ns_ = now.monotonic_ns;
+  if (verdict.keep) last_stored_ns_ = now.monotonic_ns;
   last_look_ = now;
   return verdict;
 }
@@ -214,7 +214,7 @@ void Recorder::look_at_clocks() {
 
 void Recorder::keep_troubles() {
   for (const std::string& trouble : sampler_.take_troubles())
-    if (told_.insert(trouble).second && troubles_++ < most_troubles) run_->note(trouble);
+    if (noted_.insert(trouble).second && troubles_++ < most_troubles) run_->note(trouble);
 }
 
 Result<void> Recorder::sync() {

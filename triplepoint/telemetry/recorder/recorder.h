@@ -44,7 +44,7 @@ class ClockWatch {
 
  private:
   std::optional<ClockPair> last_look_;
-  int64_t last_kept_ns_ = 0;
+  int64_t last_stored_ns_ = 0;
 };
 
 /// What to record, and under which names.
@@ -126,7 +126,7 @@ class Recorder {
   int64_t last_drain_ns_ = 0, last_safe_ns_ = 0, dropped_ns_ = 0, dropped_when_safe_ns_ = 0;
   int64_t dropped_ = 0;
   size_t troubles_ = 0;
-  std::set<std::string> told_;  // of troubles: each is noted once
+  std::set<std::string> noted_;  // of troubles: each is noted once
   bool failed_ = false;
 };
 

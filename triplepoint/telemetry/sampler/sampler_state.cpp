@@ -126,7 +126,7 @@ std::optional<TickGrid> SamplerState::probe(SensorThread& thread) {
   }
   const auto ticks = as_real(std::max<int64_t>(1, grid.index()));
   const int64_t tick = chosen_tick(thread, (cpu_of_thread_s() - cpu_before) / ticks);
-  thread.round.set_pace(tick, nanoseconds(plan.interval));
+  thread.round.set_interval(tick, nanoseconds(plan.interval));
   return TickGrid(end, tick);
 }
 

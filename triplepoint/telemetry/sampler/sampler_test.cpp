@@ -104,7 +104,7 @@ struct Bench {
   }
   /// Calls of the sensor in `count` ticks, once its period may be known.
   int64_t reads_at(int64_t tick, int64_t asked, int64_t count) {
-    round->set_pace(tick, asked);
+    round->set_interval(tick, asked);
     const int64_t before = sensor->reads();
     poll(tick, count);
     return sensor->reads() - before;
@@ -155,7 +155,7 @@ TEST_CASE("a sensor slower than the ticks is read at half of its period, and mis
   bench.build(power_alone);
   bench.poll(10 * ms, 150);
   CHECK(bench.round->periods()[0].value() / unit::ms == doctest::Approx(100));
-  bench.round->set_pace(20 * ms, 20 * ms);
+  bench.round->set_interval(20 * ms, 20 * ms);
   const int64_t reads = bench.sensor->reads();
   const auto samples = bench.poll(20 * ms, 500);
   CHECK(bench.round->periods()[0].value() / unit::ms == doctest::Approx(100));
@@ -170,7 +170,7 @@ TEST_CASE("a sensor with a channel of unknown period is read at every tick") {
   CHECK(bench.reads_at(20 * ms, 20 * ms, 100) == 100);
 }
 
-TEST_CASE("where sensors set the pace, others are read as often as was asked for") {
+TEST_CASE("where sensors set the interval, others are read as often as was asked for") {
   Bench bench;
   bench.build([](ScriptedSensor& sensor) {
     sensor.add_device();
@@ -180,7 +180,7 @@ TEST_CASE("where sensors set the pace, others are read as often as was asked for
   CHECK(bench.reads_at(50 * ms, 100 * ms, 100) == 50);
 }
 
-TEST_CASE("a sensor with a known period sets the pace, whatever else it reads") {
+TEST_CASE("a sensor with a known period sets the interval, whatever else it reads") {
   Bench bench;
   bench.build(power_and_clock);
   CHECK(bench.round->shortest_period_ns() == 0);

@@ -58,7 +58,7 @@ SensorRound::SensorRound(std::unique_ptr<Sensor> sensor, Clock now)
     : sensor_(std::move(sensor)), now_(std::move(now)), name_(sensor_->name()) {
   for (const Channel& channel : sensor_->channels()) {
     channels_.push_back(channel.about);
-    states_.push_back({.pace = channel.pace});
+    states_.push_back({.polling = channel.polling});
   }
 }
 
@@ -96,18 +96,18 @@ void SensorRound::take(bool slow, std::vector<Sample>& samples) {
 /// Channels that were asked and said nothing: sensors may drop what is not new themselves.
 void SensorRound::note_silence(bool slow, int64_t now) {
   for (ChannelState& state : states_) {
-    const bool asked = slow || state.pace == Pace::every_tick;
+    const bool asked = slow || state.polling == Polling::every_tick;
     if (asked && !state.spoke && state.last_stamp != INT64_MIN) state.period.see_nothing(now);
     state.spoke = false;
   }
 }
 
-void SensorRound::set_pace(int64_t tick_ns, int64_t longest_ns) {
+void SensorRound::set_interval(int64_t tick_ns, int64_t longest_ns) {
   int64_t shortest = INT64_MAX;
   bool any_unknown = false;
   for (ChannelState& state : states_) {
     if (!state.found) state.found = state.period.found_ns();
-    if (state.pace != Pace::every_tick) continue;
+    if (state.polling != Polling::every_tick) continue;
     any_unknown = any_unknown || !state.found;
     shortest = std::min(shortest, state.found.value_or(INT64_MAX));
   }

@@ -70,16 +70,16 @@ class SensorRound {
   /// How often it is read from now on, in ticks. One whose shortest known period is longer than two
   /// ticks is read at half of that; but at every `longest_ns` at least, and at every tick if some
   /// channel of it may change any time and ticks are what was asked for.
-  void set_pace(int64_t tick_ns, int64_t longest_ns);
+  void set_interval(int64_t tick_ns, int64_t longest_ns);
   /// Of the channels that stamp their readings; 0: none was found.
   int64_t shortest_period_ns() const;
   std::vector<std::optional<Seconds>> periods() const;
 
  private:
   struct ChannelState {
-    Pace pace = Pace::every_tick;
+    Polling polling = Polling::every_tick;
     UpdatePeriod period;
-    std::optional<int64_t> found;  // when the pace was set; slower readings would blur it
+    std::optional<int64_t> found;  // when the interval was set; slower readings would blur it
     int64_t last_stamp = INT64_MIN, last_kept = INT64_MIN;
     bool spoke = false;  // in this reading
   };

@@ -157,7 +157,7 @@ void apply(const CollectiveCall& call, run::Span& span, run::SpanDetail& detail)
 }
 
 Collector::Collector(const ReadOptions& options, Skipped& skipped)
-    : kept_(options.host),
+    : host_(options.host),
       shapes_(options.shapes),
       most_bytes_(std::numeric_limits<size_t>::max()),
       skipped_(skipped) {
@@ -177,7 +177,7 @@ void Collector::expect(size_t spans) {
 }
 
 bool Collector::keeps(const Event& event) const {
-  return level_of(event.category) <= kept_ || is_step(event);
+  return level_of(event.category) <= host_ || is_step(event);
 }
 
 int32_t Collector::lane_of(const Event& event) {
@@ -424,7 +424,7 @@ void Collector::keep_operator(const Event& event, int32_t lane) {
 }
 
 void Collector::leave_out(HostSpans kept) {
-  kept_ = kept;
+  host_ = kept;
   std::vector<run::Span>& spans = timeline_.spans;
   size_t left = 0;
   for (size_t i = 0; i < spans.size(); ++i) {
@@ -445,8 +445,8 @@ bool Collector::is_full() const {
 
 bool Collector::make_room() {
   constexpr const char* what[] = {"launches", "operators", "Python functions"};
-  while (is_full() && kept_ != HostSpans::none) {
-    const auto less = static_cast<HostSpans>(static_cast<int>(kept_) - 1);
+  while (is_full() && host_ != HostSpans::none) {
+    const auto less = static_cast<HostSpans>(static_cast<int>(host_) - 1);
     note_reason(skipped_, fmt::format("{} are left out so as to stay within the memory limit",
                                       what[static_cast<int>(less)]));
     leave_out(less);

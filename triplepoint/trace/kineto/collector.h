@@ -115,7 +115,7 @@ class Collector {
   void add_span(const Event&, int32_t lane, bool is_timed);
 
   run::Timeline timeline_;
-  HostSpans kept_;
+  HostSpans host_;
   bool shapes_;
   bool links_ = true;  // whether launches are remembered
   size_t most_bytes_;
