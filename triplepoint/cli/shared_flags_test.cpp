@@ -17,13 +17,16 @@ namespace {
 
 enum Shared : unsigned {
   none = 0,
-  job = 1,        // a job told by flags, with its layout
-  threads = 2,    // verbs that simulate, search or read many files
-  format = 4,     // verbs that print results once
-  sensors = 8,    // verbs that read this node
-  faults = 16,    // verbs that simulate a job over time
-  bill = 32,      // verbs that answer with one job's cost
-  listening = 64  // verbs that listen on a socket
+  job = 1,         // a job told by flags, with its layout
+  threads = 2,     // verbs that simulate, search or read many files
+  format = 4,      // verbs that print results once
+  sensors = 8,     // verbs that read this node
+  faults = 16,     // verbs that simulate a job over time
+  bill = 32,       // verbs that answer with one job's cost
+  listening = 64,  // verbs that listen on a socket
+  output = 128,    // verbs that write files of their results
+  with = 256,      // verbs that predict jobs: by own runs and parameters
+  scope = 512      // verbs that weigh or print energy of a job: where it counts, and the PUE
 };
 
 struct Row {
@@ -31,27 +34,27 @@ struct Row {
   unsigned flags = none;
 };
 constexpr Row table[] = {
-    {"characterize", threads | format},
-    {"simulate", job | threads | format | faults | bill},
-    {"plan", job | threads | format | bill},
-    {"steer", job | threads | format | faults},
-    {"place", job | threads | format},
-    {"validate", threads | format},
-    {"calibrate", threads | format},
-    {"import", format},
-    {"export", format},
-    {"record", sensors},  // prints a summary on standard error: standard output is the command's
-    {"train", job},       // prints its steps as they come; -o has the results
-    {"trace", threads | format},
-    {"report", threads | format},
-    {"why", threads | format},
-    {"compare", threads | format},
+    {"characterize", threads | format | output | with},
+    {"simulate", job | threads | format | faults | bill | output | with | scope},
+    {"plan", job | threads | format | bill | output | with | scope},
+    {"steer", job | threads | format | faults | with | scope},
+    {"place", job | threads | format | output | with | scope},
+    {"validate", threads | format | output | with},
+    {"calibrate", threads | format | output},
+    {"import", format | output},
+    {"export", format | output},
+    {"record", sensors | output},    // standard output is the command's
+    {"train", job | output | with},  // prints its steps as they come; -o has the results
+    {"trace", threads | format | output},
+    {"report", threads | format | output},
+    {"why", threads | format | output | with},
+    {"compare", threads | format | output},
     {"serve", listening},
-    {"explore", job},
+    {"explore", job | output | with},
     {"snapshot", sensors | format},
     {"exporter", sensors | listening},
     {"doctor", sensors | format},
-    {"discover", format},  // of the sensors only --devices: it reads no power and no counters
+    {"discover", format | output},  // of the sensors only --devices
     {"show", format},
     {"schema", none},      // prints JSON
     {"completion", none},  // prints a script
@@ -78,6 +81,9 @@ unsigned shared_flags_of(const Arguments& arguments) {
   note(faults, FaultFlags().arguments());
   note(bill, BillFlags().arguments());
   note(listening, ListenFlags("").arguments());
+  note(output, Arguments().flag("--output", "", "", {}));
+  note(with, Arguments().flag("--with", "", "", {}));
+  note(scope, ScopeFlags().arguments());
   return found;
 }
 
