@@ -154,19 +154,39 @@ TEST_CASE("the search ends where no neighbour is faster: no layer moved helps") 
   }
 }
 
-TEST_CASE("a small job's local optimum is the best of all placements") {
-  const spec::Job job = small_job(6, 4, 2, 1);
-  const ColdMap map = map_of(job);
-  const PlaceResult result = place(job, map, {.machine_is_known = true});
+/// The fastest of all placements: every split of the layers, every order of the node's stages.
+double fastest_of_all(spec::Job job, const ColdMap& map, std::vector<int64_t> layers = {}) {
+  const auto stages = as_size(job.plan.pipeline_parallel_size);
+  const int64_t left =
+      job.model.num_layers - std::accumulate(layers.begin(), layers.end(), int64_t{0});
   double best = 1e9;
-  for (int64_t first = 1; first <= 5; ++first)
-    for (const std::vector<size_t>& preference : {std::vector<size_t>{}, {0, 1}, {1, 0}}) {
-      spec::Job one = job;
-      if (!preference.empty()) one.plan = place_cold_first(job, map, {preference});
-      one.plan.layers_per_stage = {first, 6 - first};
-      best = std::min(best, judge_time(one).value_or(1e9));
+  layers.push_back(left);
+  if (layers.size() < stages) {
+    for (int64_t here = 1; here + static_cast<int64_t>(stages - layers.size()) <= left; ++here) {
+      layers.back() = here;
+      best = std::min(best, fastest_of_all(job, map, layers));
     }
-  CHECK(result.best().outcome.step_time == best);
+    return best;
+  }
+  std::vector<size_t> order(stages);
+  std::iota(order.begin(), order.end(), 0);
+  do {
+    job.plan = place_cold_first(job, map, {order});
+    job.plan.layers_per_stage = layers;
+    best = std::min(best, judge_time(job).value_or(1e9));
+  } while (std::ranges::next_permutation(order).found);
+  return best;
+}
+
+TEST_CASE("for small jobs the search loses at most 3 % against the best of all placements") {
+  for (const spec::Job& job :
+       {small_job(6, 4, 2, 1), small_job(9, 4, 2, 1), small_job(8, 2, 4, 1)}) {
+    const ColdMap map = map_of(job);
+    const PlaceResult result = place(job, map, {.machine_is_known = true});
+    const double all = fastest_of_all(job, map);
+    CHECK(result.best().outcome.step_time >= all);
+    CHECK(result.best().outcome.step_time <= 1.03 * all);
+  }
 }
 
 TEST_CASE("on a machine of equal slots there is nothing to place, and the answer says so") {
