@@ -27,6 +27,7 @@ struct Section {
   std::vector<Remark> remarks = {};
   std::vector<Figure> figures = {};
   std::vector<DataTable> tables = {};
+  bool filtered = false;  // of its many jobs one wants to see some
 };
 
 /// What is said of a result, once. Text (tui/document_text.h), page (report/pages/document_page.h),

@@ -122,7 +122,7 @@ Result<formats::ImportHints> JobFlags::hints() const {
 
 /// The file's job, or an empty one, with the model and the machines that the flags name.
 Result<spec::StatedJob> JobFlags::start(const spec::Library& library) const {
-  const formats::ImportHints named = TPT_TRY(hints());
+  formats::ImportHints named = TPT_TRY(hints());
   if (!file_.empty()) return formats::read_stated_job(library, file_, named);
   spec::StatedJob stated;
   if (!beginning_.empty()) {
@@ -134,6 +134,7 @@ Result<spec::StatedJob> JobFlags::start(const spec::Library& library) const {
         model ? "cluster" : "model", model ? "hgx-h200" : "gpt3-175b");
   }
   stated.job.origin = "command line";
+  named.to_file = false;
   TPT_TRY(formats::apply_hints(library, named, stated));
   return stated;
 }

@@ -269,6 +269,7 @@ Result<void> apply_hints(const spec::Library& library, const ImportHints& hints,
   TPT_TRY(refuse_script_words(hints, stated.job.origin));
   spec::Job& job = stated.job;
   std::string nodes_from = job.origin;
+  bool nodes_of_file = hints.to_file;
   if (hints.cluster) {
     const int64_t before = job.cluster.num_nodes;
     const bool own = spec::is_own_cluster(*hints.cluster);
@@ -280,10 +281,11 @@ Result<void> apply_hints(const spec::Library& library, const ImportHints& hints,
     } else if (own) {
       stated.stated.insert(nodes);
       nodes_from = *hints.cluster;
+      nodes_of_file = true;
     }
   }
   if (hints.num_nodes) {
-    if (stated.states(nodes) && nodes_from != "command line")
+    if (stated.states(nodes) && nodes_of_file)
       spec::contest_nodes(stated, {*hints.num_nodes, "--nodes"},
                           {job.cluster.num_nodes, nodes_from});
     job.cluster.num_nodes = *hints.num_nodes;

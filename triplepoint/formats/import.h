@@ -59,6 +59,7 @@ struct ImportHints {
   std::optional<int64_t> num_nodes;
   std::optional<std::string> stack;  // "nemo-profiled"
   std::optional<JobScript> job_script;
+  bool to_file = true;  // the job they are given to is a file's; else flags began it
   // Keys whose values flags replace, so that the file's need not be readable: the last part of a
   // key, with dashes ("tensor-model-parallel-size"), or all of it.
   using Keys = std::set<std::string, std::less<>>;

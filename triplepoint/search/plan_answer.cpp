@@ -128,12 +128,15 @@ Json numbers_of(const PlanOutcome& outcome) {
 std::vector<answers::Section> sections_of(const PlanOutcome& outcome) {
   const auto& ranked = outcome.ranking.ranked;
   const auto shown = static_cast<std::ptrdiff_t>(std::min(outcome.asked.top, ranked.size()));
+  DataTable best = ranking_table(outcome, {ranked.begin(), ranked.begin() + shown});
+  for (std::size_t i = 1; i <= best.rows.size(); ++i)
+    best.jobs[i - 1] = fmt::format("plan {}", i);
   std::vector<answers::Section> sections = {
       {.figures = {choices_figure(outcome), terms_figure(outcome)}},
       {.id = "best",
        .title = "Best plans",
        .remarks = remarks_of(outcome),
-       .tables = {ranking_table(outcome, {ranked.begin(), ranked.begin() + shown})}}};
+       .tables = {std::move(best)}}};
   if (outcome.asked.pareto) {
     std::vector<Finalist> front;
     std::ranges::copy_if(ranked, std::back_inserter(front), &Finalist::on_front);

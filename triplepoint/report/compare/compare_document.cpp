@@ -351,7 +351,7 @@ answers::Document comparison_document(const StudyComparison& c, bool all) {
   std::vector<answers::Figure> figures;
   for (std::size_t i = 1; i < c.names.size(); ++i)
     figures.push_back(jobs_figure(c, i));
-  Section jobs{"jobs", "All jobs"};
+  Section jobs{.id = "jobs", .title = "All jobs", .filtered = true};
   jobs.tables = {jobs_table(c, all ? c.jobs.size() : most_rows)};
   if (const std::size_t shown = jobs.tables.front().rows.size(); shown < c.jobs.size())
     jobs.remarks = {

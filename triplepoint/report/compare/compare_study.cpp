@@ -283,7 +283,7 @@ DataTable jobs_table(const StudyComparison& c, std::size_t most) {
     jobs.resize(most);
   }
   for (const ComparedJob* job : jobs)
-    table.add(cells_of(*job));
+    table.add(cells_of(*job), job->name);
   return table;
 }
 

@@ -183,7 +183,7 @@ DataTable jobs_table(const Study& study) {
           value ? significant(*value / answers::shown_unit(quantity).scale, quantity.digits) : "");
     }
     cells.emplace_back(diagnoses_text(row));
-    table.add(std::move(cells));
+    table.add(std::move(cells), row.name);
   }
   return table;
 }
@@ -213,6 +213,7 @@ answers::Document study_document(const Study& study) {
   document.sections.push_back(findings_of(findings, study.score.has_value()));
   Section jobs{"jobs", "All jobs"};
   jobs.tables = {jobs_table(study)};
+  jobs.filtered = true;
   document.sections.push_back(std::move(jobs));
   return document;
 }

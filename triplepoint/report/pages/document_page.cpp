@@ -65,16 +65,10 @@ std::string section_html(const answers::Section& section) {
   std::string tables;
   for (const DataTable& table : section.tables)
     if (!table.rows.empty()) {
-      DataTable shown = without_blank_columns(table);
-      if (section.id == "jobs" || section.id == "best")
-        shown.jobs = mapped(shown.rows, [&](const auto& row) {
-          return (section.id == "best" ? "plan " : "") +
-                 cell_text(row.front(), shown.columns.front());
-        });
+      const DataTable shown = without_blank_columns(table);
       tables += html_table(shown, table.title.empty() ? section.title : table.title);
     }
-  // Of many jobs one wants to see some: the page's script hides the others.
-  if (section.id == "jobs") html += html_filter();
+  if (section.filtered) html += html_filter();  // the page's script hides the others
   if (!tables.empty())
     html += fmt::format("<div class=\"{}\">{}</div>", escape(section.id), tables);
   html += notes_html(section);

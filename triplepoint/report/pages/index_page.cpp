@@ -46,20 +46,24 @@ std::string row_of(const IndexEntry& entry, bool with_numbers) {
 }
 
 std::string table_of(const std::vector<IndexEntry>& entries, bool studies) {
-  std::vector<std::string> columns = {studies ? "study" : "run", "state"};
+  struct Column {
+    const char* title;
+    bool is_number = false;
+  };
+  std::vector<Column> columns = {{studies ? "study" : "run"}, {"state"}};
+  const auto number = [](const char* title) { return Column{title, true}; };
   if (!studies)
-    columns.insert(columns.end(), {"GPUs", "step (s)", "tokens/s a GPU", "MFU", "J/token",
-                                   "energy of", "power (W)", "peak (°C)"});
-  columns.emplace_back("changed");
+    columns.insert(columns.end(), {number("GPUs"), number("step (s)"), number("tokens/s a GPU"),
+                                   number("MFU"), number("J/token"), Column{"energy of"},
+                                   number("power (W)"), number("peak (°C)")});
+  columns.push_back({"changed"});
   std::string html = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>"
       "<caption>{0}</caption><thead><tr>",
       studies ? "Studies of this folder" : "Runs of this folder, newest first");
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    const bool is_number = !studies && i >= 2 && i <= 9 && columns[i] != "energy of";
+  for (const auto& [title, is_number] : columns)
     html += fmt::format("<th scope=\"col\"{}>{}</th>", is_number ? " class=\"num\"" : "",
-                        escape(columns[i]));
-  }
+                        escape(title));
   html += "</tr></thead><tbody>";
   for (const IndexEntry& entry : entries)
     if (entry.is_study == studies) html += row_of(entry, !studies);

@@ -232,13 +232,14 @@ DataTable rows_table(const NamedRows& rows) {
                                 {"assumed", Align::left, 1}});
   for (const NamedRow& each : rows) {
     const ScoredRow& row = *each.row;
-    table.add({each.name, row.family, words_of(row.quantity), significant(row.measured, 4),
-               is_denied(row) ? "does not fit" : significant(row.predicted, 4),
-               cell(row.error_pct()),
-               row.interval ? fmt::format("{} to {}", significant(row.interval->low),
-                                          significant(row.interval->high))
-                            : "–",
-               fmt::format("{}", fmt::join(row.notes, "; "))});
+    table.add(
+        {each.name, row.family, words_of(row.quantity), significant(row.measured, 4),
+         is_denied(row) ? "does not fit" : significant(row.predicted, 4), cell(row.error_pct()),
+         row.interval ? fmt::format("{} to {}", significant(row.interval->low),
+                                    significant(row.interval->high))
+                      : "–",
+         fmt::format("{}", fmt::join(row.notes, "; "))},
+        each.name);
   }
   return table;
 }
@@ -416,7 +417,8 @@ std::string validation_page(const std::vector<calibrate::ValidatedFile>& files, 
   const TableScores all = calibrate::all_scores(files);
   const NamedRows rows = named_rows(all);
   answers::Document document = validation_document(files, worst);
-  document.sections.push_back({.id = "jobs", .title = "All rows", .tables = {rows_table(rows)}});
+  document.sections.push_back(
+      {.id = "jobs", .title = "All rows", .tables = {rows_table(rows)}, .filtered = true});
   return document_page(
       document,
       {{"jobs", rows_data(rows)},
