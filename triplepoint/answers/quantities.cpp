@@ -35,7 +35,7 @@ constexpr Quantity identity[] = {
      [](R r) { return r.run ? Json(run::name_of(r.run->manifest.fidelity)) : Json(); }, text},
     {"notes", "", "", "",
      "list of sentences; the first of a simulated job lists the defaults it took",
-     [](R r) { return r.run ? Json(r.run->manifest.notes) : Json(); }, object},
+     [](R r) { return r.run ? Json(notes_of(*r.run)) : Json(); }, object},
     {"facts", "", "", "", "other things its producer wrote down, by name",
      [](R r) { return r.run ? Json(r.run->manifest.facts) : Json(); }, object},
     {"configuration", "", "", "", "null where the job is not known", [](R) { return Json(); },

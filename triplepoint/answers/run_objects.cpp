@@ -6,6 +6,7 @@
 
 #include "triplepoint/base/json.h"
 
+#include "triplepoint/spec/fault.h"
 #include "triplepoint/spec/names.h"
 
 #include "triplepoint/answers/json_of.h"
@@ -24,6 +25,24 @@ std::string range_text(const std::vector<Quantity>& each, Unit unit, const char*
   const auto [low, high] = std::minmax_element(each.begin(), each.end());
   if (*low == *high) return fmt::format("{:.4g} {}", *low / unit, unit_name);
   return fmt::format("{:.4g} to {:.4g} {}", *low / unit, *high / unit, unit_name);
+}
+
+Celsius hottest_die(const run::Run& run) {
+  double hottest = 0;
+  for (const run::DeviceSummary& summary : run.summaries)
+    hottest = std::max({hottest, summary.die_mean_c.value_or(0), summary.die_peak_c.value_or(0)});
+  return Celsius(hottest);
+}
+
+/// Whether conditions change while the last step of a simulation over time runs.
+bool faults_change_in_last_step(const run::Run& run) {
+  if (run.manifest.fidelity != run::Fidelity::transient || run.steps.empty() || run.shutdown)
+    return false;
+  const Seconds begin = run.steps.back().begin - Instant(), end = run.steps.back().end - Instant();
+  return std::ranges::any_of(run.manifest.job->environment.faults, [&](const spec::Fault& fault) {
+    const std::optional<Seconds> edge = spec::next_edge(fault, begin);
+    return fault.kind != spec::FaultKind::node_lost && edge && *edge < end;
+  });
 }
 
 }  // namespace
@@ -179,6 +198,31 @@ RunResult result_of(const run::Run& run, const metrics::Metrics& metrics) {
           .has_trained = trained,
           .knows_kernels = trained && metrics.kernels.total() > Seconds(),
           .run = &run};
+}
+
+std::optional<std::string> unlimited_die_note(const spec::Gpu& gpu, Celsius hottest) {
+  const auto& governor = gpu.governor;
+  if (governor && (governor->target_temperature || governor->slowdown_temperature ||
+                   governor->shutdown_temperature))
+    return std::nullopt;
+  constexpr Celsius lowest_known_shutdown(90);  // of the GPUs whose limits are known
+  if (hottest < lowest_known_shutdown) return std::nullopt;
+  return fmt::format(
+      "a die reaches {:.0f} °C and no source states a temperature limit of the {}: a real one "
+      "would lower its clock or shut down",
+      hottest.degrees(), gpu.name);
+}
+
+std::vector<std::string> notes_of(const run::Run& run) {
+  std::vector<std::string> notes = run.manifest.notes;
+  if (run.manifest.origin != run::Origin::simulated || !run.manifest.job) return notes;
+  if (auto note = unlimited_die_note(run.manifest.job->cluster.gpu, hottest_die(run)))
+    notes.push_back(*std::move(note));
+  if (faults_change_in_last_step(run))
+    notes.emplace_back(
+        "faults came or went within the last step: its figures are of lasting conditions between "
+        "them, in which a step takes as long");
+  return notes;
 }
 
 }  // namespace triplepoint::answers

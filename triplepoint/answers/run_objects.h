@@ -3,6 +3,9 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/units.h"
@@ -48,5 +51,11 @@ Json producer_numbers_of(const RunResult&);
 Json bottlenecks_of(const RunResult&);
 /// "power_limit".
 std::string_view name_of(run::Cause);
+
+/// What its producer notes, and of a simulated run what its own figures lack.
+std::vector<std::string> notes_of(const run::Run&);
+/// Of a die of 90 °C (the lowest shutdown temperature that is known of any GPU) or more where no
+/// source states a limit of this GPU; nothing otherwise.
+std::optional<std::string> unlimited_die_note(const spec::Gpu&, Celsius hottest);
 
 }  // namespace triplepoint::answers

@@ -7,8 +7,8 @@
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/answers/run_figures.h"
+#include "triplepoint/answers/run_objects.h"
 #include "triplepoint/search/plan_parts.h"
-#include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::search {
 
@@ -251,7 +251,7 @@ struct PlanWords {
     add(ties_text());
     add(interval_sentence());
     add(refused_text(outcome.ranking.refused));
-    if (const auto note = sim::unlimited_die_note(base.cluster.gpu, Celsius(first.hottest)))
+    if (const auto note = answers::unlimited_die_note(base.cluster.gpu, Celsius(first.hottest)))
       add("Plan 1: " + *note + ".", Remark::Kind::warning);
     add(power_limit_text());
     add(power_levels_text());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What faults and operators' limits leave of a cluster at a moment: a pure function of job and
 // time. It is piecewise constant; next_change() names where a piece ends, so that a simulation can
-// stop exactly there. A flapping fault is on in the even halves of its period.
+// stop exactly there.
 //
 // Node losses are different: they change nothing that lasts but stop training for a while
 // (loss_at), so they appear here as moments only.
@@ -17,25 +17,6 @@ namespace {
 
 using spec::Fault;
 using spec::FaultKind;
-
-// A moment computed from a period may miss the edge it stands for by rounding.
-constexpr double period_tolerance = 1e-9;
-
-/// Which half of its period a flapping fault is in: even halves are on.
-/// Moments come from begin + k period / 2, so the quotient may fall just short of k; the tolerance
-/// keeps an edge from being met twice.
-double half_of(const Fault& fault, Seconds now) {
-  return std::floor((now - fault.begin) / (0.5 * *fault.period) + period_tolerance);
-}
-
-bool flaps(const Fault& fault) {
-  return fault.period && fault.kind != FaultKind::node_lost;
-}
-
-bool is_on(const Fault& fault, Seconds now) {
-  if (now < fault.begin || (fault.end && now >= *fault.end)) return false;
-  return !flaps(fault) || std::fmod(half_of(fault, now), 2) == 0;
-}
 
 struct Span {
   size_t first, last;
@@ -117,18 +98,6 @@ Conditions limits_of(const spec::Job& job) {
   return limits;
 }
 
-/// The first edge of a fault after `now`.
-std::optional<Seconds> next_edge(const Fault& fault, Seconds now) {
-  if (now < fault.begin) return fault.begin;
-  std::optional<Seconds> end = fault.end;
-  if (fault.kind == FaultKind::node_lost) end = fault.begin + fault.restart;
-  if (end && now >= *end) return std::nullopt;
-  if (!flaps(fault)) return end;
-  // From the begin, not from `now`: edges do not drift however many periods pass.
-  const Seconds flap = fault.begin + (half_of(fault, now) + 1) * (0.5 * *fault.period);
-  return end ? std::min(flap, *end) : flap;
-}
-
 }  // namespace
 
 bool is_lasting(const Fault& fault) {
@@ -139,7 +108,7 @@ bool is_lasting(const Fault& fault) {
 Conditions conditions_at(const spec::Job& job, Seconds now) {
   Conditions conditions = limits_of(job);
   for (const Fault& fault : job.environment.faults)
-    if (is_on(fault, now)) apply(job.cluster, fault, conditions);
+    if (spec::is_on(fault, now)) apply(job.cluster, fault, conditions);
   return conditions;
 }
 
@@ -168,7 +137,7 @@ Conditions between(const Conditions& first, const Conditions& second, double sha
 std::optional<Seconds> next_change(const spec::Job& job, Seconds now) {
   std::optional<Seconds> first;
   for (const Fault& fault : job.environment.faults) {
-    const std::optional<Seconds> edge = next_edge(fault, now);
+    const std::optional<Seconds> edge = spec::next_edge(fault, now);
     if (edge && (!first || *edge < *first)) first = edge;
   }
   return first;

@@ -13,7 +13,6 @@
 #include <memory>
 #include <utility>
 
-#include "triplepoint/clock/governor.h"
 #include "triplepoint/sim/heat.h"
 #include "triplepoint/sim/record.h"
 #include "triplepoint/sim/steady_state.h"
@@ -60,33 +59,8 @@ run::Run simulate_graph(const spec::Job& job, workload::WorkGraph graph, const H
 
 }  // namespace
 
-std::optional<std::string> unlimited_die_note(const spec::Gpu& gpu, Celsius hottest) {
-  const auto& governor = gpu.governor;
-  if (governor && (clock::held_temperature(*governor) || governor->shutdown_temperature))
-    return std::nullopt;
-  constexpr Celsius lowest_known_shutdown(90);  // of the GPUs whose limits are known
-  if (hottest < lowest_known_shutdown) return std::nullopt;
-  return fmt::format(
-      "a die reaches {:.0f} °C and no source states a temperature limit of the {}: a real one "
-      "would lower its clock or shut down",
-      hottest.degrees(), gpu.name);
-}
-
-namespace {
-
-Celsius hottest_die(const run::Run& run) {
-  double hottest = 0;
-  for (const run::DeviceSummary& summary : run.summaries)
-    hottest = std::max({hottest, summary.die_mean_c.value_or(0), summary.die_peak_c.value_or(0)});
-  return Celsius(hottest);
-}
-
-}  // namespace
-
 run::Run simulate(const spec::Job& job, const Horizon& horizon) {
   run::Run run = simulate_graph(job, workload::build_work_graph(job), horizon);
-  if (auto note = unlimited_die_note(job.cluster.gpu, hottest_die(run)))
-    run.manifest.notes.push_back(*std::move(note));
   if (horizon.duration || horizon.steps) run.manifest.fidelity = run::Fidelity::transient;
   if (horizon.duration) run.numbers.duration_s = *horizon.duration / unit::s;
   if (horizon.steps && !horizon.duration) run.numbers.num_steps = *horizon.steps;

@@ -27,8 +27,4 @@ Seconds steady_step_time(const spec::Job& job);
 /// The same; nothing where the job does not fit in memory or a device would shut down.
 std::optional<Seconds> find_steady_step_time(const spec::Job& job);
 
-/// The remark that simulate() makes on a die of 90 C (the lowest shutdown temperature that is known
-/// of any GPU) or more where no source states a limit of this GPU; nothing otherwise.
-std::optional<std::string> unlimited_die_note(const spec::Gpu&, Celsius hottest);
-
 }  // namespace triplepoint::sim

@@ -333,19 +333,6 @@ TEST_CASE("a device past its shutdown temperature ends the job, and the run says
   CHECK(run::find_series(timed, "power_w", 3)->values.back() == 0);
 }
 
-TEST_CASE("a hot die of a GPU without known limits is told, others are held or shut down") {
-  spec::Job job = job_on("mi355x");
-  CHECK(simulate(job, {}).manifest.notes == job.notes);
-  job.environment.ambient = Celsius(60);
-  const run::Run hot = simulate(job, {});
-  REQUIRE(hot.manifest.notes.size() == job.notes.size() + 1);
-  CHECK(hot.manifest.notes.back().find("no source states a temperature limit of the mi355x") !=
-        std::string::npos);
-  job = job_on("hgx-h200");
-  job.environment.ambient = Celsius(60);
-  CHECK(simulate(job, {}).manifest.notes == job.notes);
-}
-
 TEST_CASE("time leads to the steady state: step within 0.5 %, dies within 0.5 K") {
   struct Case {
     double inlet, fan;

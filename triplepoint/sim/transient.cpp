@@ -230,7 +230,7 @@ class TransientSimulation::State {
 
   void meet_changes();
   void refresh_step();
-  bool take_state_of_last_step(Seconds length);
+  void take_state_of_last_step(Seconds length);
   void look_at_heat(Seconds window, const std::vector<Celsius>& before);
   void shut_down_past_limit(const std::vector<Celsius>& dies);
   std::vector<Celsius> dies() const { return heat_ ? heat_->dies() : std::vector<Celsius>(); }
@@ -334,16 +334,15 @@ void TransientSimulation::State::refresh_step() {
 }
 
 /// A state that lasts, in which a step takes as long as the last one did, which may have met
-/// several: one time base for power, energy and timeline. True if faults came or went in it.
-bool TransientSimulation::State::take_state_of_last_step(Seconds length) {
+/// several: one time base for power, energy and timeline.
+void TransientSimulation::State::take_state_of_last_step(Seconds length) {
   constexpr int halvings = 12;
   constexpr double alike = 0.01;
-  if (!last_.at_best) return false;
+  if (!last_.at_best) return;
   const StepState &best = *last_.at_best, &worst = *last_.at_worst;
-  const bool several = best.conditions != worst.conditions;
-  if (!several && best.conditions == model_->conditions()) {
+  if (best.conditions == worst.conditions && best.conditions == model_->conditions()) {
     refresh_step();
-    if (abs(step_.timeline.step_time - length) <= alike * length) return false;
+    if (abs(step_.timeline.step_time - length) <= alike * length) return;
   }
   const auto step_time_at = [&](double share) {
     const StepState state = state_between(best, worst, share);
@@ -359,7 +358,6 @@ bool TransientSimulation::State::take_state_of_last_step(Seconds length) {
     (step_time_at(middle) < length ? low : high) = middle;
   }
   step_time_at(low);
-  return several;
 }
 
 /// Controllers of all devices look at their dies; a device past its shutdown temperature is off.
@@ -589,10 +587,7 @@ void TransientSimulation::State::record_detail(run::Run& run, const Horizon& hor
   if (run.steps.empty() || shutdown_) return;
   std::vector<run::StepRecord> steps = std::move(run.steps);
   const Seconds length = steps.back().end - steps.back().begin;
-  if (take_state_of_last_step(length))
-    run.manifest.notes.push_back(
-        "faults came or went within the last step: its figures are of lasting conditions between "
-        "them, in which a step takes as long");
+  take_state_of_last_step(length);
   refresh_step();
   set_phase_powers(*model_, step_.dies, step_.clocks);
   const Instant begin = steps.back().begin;

@@ -91,6 +91,20 @@ std::string size_text(const Fault& fault) {
   return fmt::format("{}", fault.share);
 }
 
+// A moment computed from a period may miss the edge it stands for by rounding.
+constexpr double period_tolerance = 1e-9;
+
+/// Which half of its period a flapping fault is in: even halves are on.
+/// Moments come from begin + k period / 2, so the quotient may fall just short of k; the tolerance
+/// keeps an edge from being met twice.
+double half_of(const Fault& fault, Seconds now) {
+  return std::floor((now - fault.begin) / (0.5 * *fault.period) + period_tolerance);
+}
+
+bool flaps(const Fault& fault) {
+  return fault.period && fault.kind != FaultKind::node_lost;
+}
+
 }  // namespace
 
 Result<Fault> parse_fault(std::string_view text) {
@@ -123,6 +137,22 @@ std::string to_text(const Fault& fault) {
   if (fault.end) text += ".." + to_text(*fault.end);
   std::erase(text, ' ');
   return text;
+}
+
+bool is_on(const Fault& fault, Seconds now) {
+  if (now < fault.begin || (fault.end && now >= *fault.end)) return false;
+  return !flaps(fault) || std::fmod(half_of(fault, now), 2) == 0;
+}
+
+std::optional<Seconds> next_edge(const Fault& fault, Seconds now) {
+  if (now < fault.begin) return fault.begin;
+  std::optional<Seconds> end = fault.end;
+  if (fault.kind == FaultKind::node_lost) end = fault.begin + fault.restart;
+  if (end && now >= *end) return std::nullopt;
+  if (!flaps(fault)) return end;
+  // From the begin, not from `now`: edges do not drift however many periods pass.
+  const Seconds flap = fault.begin + (half_of(fault, now) + 1) * (0.5 * *fault.period);
+  return end ? std::min(flap, *end) : flap;
 }
 
 }  // namespace triplepoint::spec

@@ -52,4 +52,9 @@ Result<Fault> parse_fault(std::string_view text);
 /// The shortest such line which reads back as the same fault.
 std::string to_text(const Fault&);
 
+/// A flapping fault is on in the even halves of its period.
+bool is_on(const Fault&, Seconds now);
+/// Its first edge after `now`; a lost node's restart counts as the end.
+std::optional<Seconds> next_edge(const Fault&, Seconds now);
+
 }  // namespace triplepoint::spec

@@ -11,6 +11,7 @@
 #include "triplepoint/run/run.h"
 
 #include "triplepoint/answers/results.h"
+#include "triplepoint/answers/run_objects.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/pages/run_page.h"
 
@@ -57,7 +58,7 @@ std::string about(const run::Run& run) {
   });
   for (const auto& [name, value] : m.facts)
     table.rows.push_back({fact_name(name), value});
-  for (const std::string& note : m.notes)
+  for (const std::string& note : answers::notes_of(run))
     table.rows.push_back({"note", note});
   add_job(table, run);
   return html_table(table, "Program, job and settings of the run");
