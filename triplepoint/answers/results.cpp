@@ -53,6 +53,20 @@ void add_to_schema(Json& schema, std::string_view key, const Quantity& quantity)
   add_to_schema(property, key.substr(dot + 1), quantity);
 }
 
+constexpr Quantity added(std::string_view key, Type type, std::string_view about) {
+  return {key, "", "", "", about, nullptr, type};
+}
+/// What commands add to the quantities of a run.
+constexpr Quantity additions[] = {
+    added("schema", Type::count, "grows when a key changes its meaning or disappears"),
+    added("diagnoses", Type::object, "list: `code`, `severity` (`error`, `warning`), `what`"),
+    added("fits_with", Type::text, "of a job out of memory: flags with which it fits"),
+    added("power_profile", Type::object, "`levels[]`, and what smoothing would cost"),
+    added("bill", Type::object, "time, energy, money and CO2, and the `rates` they are by"),
+    added("faults", Type::object, "list: `fault`, `slowdown`, `before`, `during`, `after`"),
+    added("phases", Type::object, "the whole run over time, then each fault's before and after"),
+};
+
 }  // namespace
 
 Json results_json(const run::Run& run, const metrics::Metrics& metrics) {
@@ -126,6 +140,8 @@ Json results_schema() {
   for (const QuantityGroup& group : quantity_groups())
     for (const Quantity& quantity : group.quantities)
       if (!quantity.key.empty()) add_to_schema(schema, quantity.key, quantity);
+  for (const Quantity& quantity : additions)
+    add_to_schema(schema, quantity.key, quantity);
   return schema;
 }
 
