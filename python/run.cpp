@@ -14,8 +14,8 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/results.h"
+#include "triplepoint/answers/run_findings.h"
 #include "triplepoint/app/sources.h"
-#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/run_page.h"
 #include "triplepoint/store/store.h"
 #include "triplepoint/tui/console.h"
@@ -73,7 +73,9 @@ py::dict head_of(const Run& self) {
   if (run::has_trained(self.run()))
     for (const answers::KeyFigure& tile : head.tiles)
       tiles.append(py::make_tuple(tile.label, tile.value, tile.remark));
-  for (const report::RunFinding& finding : report::run_findings(self.run(), self.metrics()))
+  for (const answers::Remark& finding :
+       answers::run_findings(self.run(), self.metrics(),
+                             self.results->fault_free ? &*self.results->fault_free : nullptr))
     findings.append(finding.text);
   py::dict dict;
   dict["title"] = head.title;

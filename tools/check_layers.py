@@ -38,7 +38,7 @@ MAY_INCLUDE = {
     "advise": "base spec formats run workload sim metrics answers search",
     "report": "base spec run sim metrics answers calibrate search advise",
     "flags": "base spec formats run workload sim metrics answers learn search",
-    "tui": "base system spec run telemetry metrics answers report flags",
+    "tui": "base system spec run telemetry metrics answers flags",
     "app": "base http system spec formats run store workload sim telemetry trace metrics trace_report answers learn calibrate search advise report flags",
     "cli": "*",
 }

@@ -17,6 +17,7 @@
 #include "triplepoint/spec/load.h"
 
 #include "triplepoint/answers/run_figures.h"
+#include "triplepoint/answers/run_findings.h"
 #include "triplepoint/flags/job_flags.h"
 #include "triplepoint/flags/plan_flags.h"
 #include "triplepoint/flags/request.h"
@@ -28,7 +29,6 @@
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/compare/compare.h"
-#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/document_page.h"
 #include "triplepoint/report/pages/html.h"
 #include "triplepoint/report/pages/run_page.h"
@@ -247,7 +247,7 @@ Json figures_json(const flags::JobResults& results) {
 Result<Json> simulate(const Json& request) {
   const Results results = TPT_TRY(results_of(request));
   const auto& [run, metrics] = std::tie(results->run, results->metrics);
-  Json findings = mapped<Json>(report::run_findings(run, metrics), &report::RunFinding::text);
+  Json findings = mapped<Json>(answers::run_findings(run, metrics), &answers::Remark::text);
   return Json{
       {"title", answers::title_of(run)},
       {"ok", run::has_trained(run)},

@@ -23,6 +23,58 @@ std::string slow_part(const std::vector<spec::Fault>& faults) {
   return fmt::format(" All wait for the {}{}.", link ? "links" : "host", place);
 }
 
+DataTable gpu_table(const std::string& faults, const metrics::FaultEffect& effect, bool steady) {
+  constexpr std::size_t most_listed = 8;
+  const std::vector<metrics::DeviceSpan>& baseline =
+      effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
+  const char* other = steady ? "without" : effect.devices_before.empty() ? "after" : "before";
+  DataTable table =
+      titled_table({"GPU", fmt::format("W {}", other), steady ? "W with" : "W during",
+                    fmt::format("°C {}", other), steady ? "°C with" : "°C during",
+                    fmt::format("MHz {}", other), steady ? "MHz with" : "MHz during"});
+  table.title = "GPUs that change most with " + faults;
+  for (const int64_t device : metrics::most_affected(effect, most_listed)) {
+    const auto d = as_size(device);
+    const metrics::DeviceSpan &then = baseline[d], &now = effect.devices_during[d];
+    table.add({std::to_string(device), significant(then.power_w), significant(now.power_w),
+               significant(then.die_c), significant(now.die_c), significant(then.clock_mhz, 4),
+               significant(now.clock_mhz, 4)});
+  }
+  return table;
+}
+
+DataTable phases_table(const run::Run& run, const run::Run* without) {
+  std::vector<TextColumn> columns = {{"phase", Align::left}};
+  for (const char* title : {"from (s)", "to (s)", "steps"})
+    if (!without) columns.push_back({title});
+  for (const char* title : {"step (s)", "hottest die (°C)", "power of a GPU (W)", "SM clock (MHz)"})
+    columns.push_back({title});
+  if (!without) columns.push_back({"energy of the GPUs (MJ)"});
+  DataTable table = text_table(std::move(columns));
+  table.title = without ? "Steady states"
+                        : "Phases of the run (hottest die: step means; of the whole run also "
+                          "within its last step)";
+  std::vector<metrics::FaultPhase> phases = metrics::fault_phases_of(run);
+  if (without) {
+    const metrics::FaultEffect effect = metrics::steady_effect(*without, run);
+    phases = {{"without", *effect.before}, {"with", *effect.during}};
+  }
+  for (const auto& [name, span] : phases) {
+    std::vector<DataCell> cells = {name};
+    if (!without)
+      for (std::string text : {significant(span.begin / unit::s, 4),
+                               significant(span.end / unit::s, 4), std::to_string(span.steps)})
+        cells.emplace_back(std::move(text));
+    cells.emplace_back(span.step_time ? significant(*span.step_time / unit::s) : "–");
+    for (const auto& value : {span.peak_c, span.power_w})
+      cells.emplace_back(significant(value));
+    cells.emplace_back(significant(span.clock_mhz, 4));
+    if (!without) cells.emplace_back(span.energy_j ? significant(*span.energy_j / 1e6) : "–");
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
 }  // namespace
 
 std::string fault_sentence(const run::Run& run, const std::vector<spec::Fault>& faults,
@@ -61,36 +113,23 @@ std::string fault_sentence(const run::Run& run, const std::vector<spec::Fault>& 
   return text;
 }
 
-DataTable phases_table(const run::Run& run, const run::Run* without) {
-  std::vector<TextColumn> columns = {{"phase", Align::left}};
-  for (const char* title : {"from (s)", "to (s)", "steps"})
-    if (!without) columns.push_back({title});
-  for (const char* title : {"step (s)", "hottest die (°C)", "power of a GPU (W)", "SM clock (MHz)"})
-    columns.push_back({title});
-  if (!without) columns.push_back({"energy of the GPUs (MJ)"});
-  DataTable table = text_table(std::move(columns));
-  table.title = without ? "Steady states"
-                        : "Phases of the run (hottest die: step means; of the whole run also "
-                          "within its last step)";
-  std::vector<metrics::FaultPhase> phases = metrics::fault_phases_of(run);
-  if (without) {
-    const metrics::FaultEffect effect = metrics::steady_effect(*without, run);
-    phases = {{"without", *effect.before}, {"with", *effect.during}};
-  }
-  for (const auto& [name, span] : phases) {
-    std::vector<DataCell> cells = {name};
-    if (!without)
-      for (std::string text : {significant(span.begin / unit::s, 4),
-                               significant(span.end / unit::s, 4), std::to_string(span.steps)})
-        cells.emplace_back(std::move(text));
-    cells.emplace_back(span.step_time ? significant(*span.step_time / unit::s) : "–");
-    for (const auto& value : {span.peak_c, span.power_w})
-      cells.emplace_back(significant(value));
-    cells.emplace_back(significant(span.clock_mhz, 4));
-    if (!without) cells.emplace_back(span.energy_j ? significant(*span.energy_j / 1e6) : "–");
-    table.add(std::move(cells));
-  }
-  return table;
+Section faults_section(const run::Run& run, const run::Run* fault_free) {
+  Section section{.id = "phases", .title = "Phases"};
+  if (!run.manifest.job || !run::has_trained(run) || (fault_free && !run::has_trained(*fault_free)))
+    return section;
+  const auto add = [&](const std::string& faults, const metrics::FaultEffect& effect) {
+    if (DataTable table = gpu_table(faults, effect, fault_free != nullptr); !table.rows.empty())
+      section.tables.push_back(std::move(table));
+  };
+  const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
+  const auto effects =
+      whole_run_of(run) ? metrics::fault_effects(run) : std::vector<metrics::FaultEffect>();
+  if (fault_free) add(metrics::names_of(faults), metrics::steady_effect(*fault_free, run));
+  for (std::size_t f = 0; f < effects.size(); ++f)
+    add(spec::to_text(faults[f]), effects[f]);
+  if (DataTable phases = phases_table(run, fault_free); phases.rows.size() > 1)
+    section.tables.push_back(std::move(phases));
+  return section;
 }
 
 }  // namespace triplepoint::answers

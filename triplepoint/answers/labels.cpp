@@ -2,6 +2,7 @@
 #include "triplepoint/answers/labels.h"
 
 #include <algorithm>
+#include <cctype>
 #include <vector>
 
 #include "triplepoint/base/text.h"
@@ -95,6 +96,11 @@ std::string default_name(const spec::Job& job) {
   std::ranges::replace(variant, ' ', '-');
   return fmt::format("{}-{}{}-mbs{}", job.model.name, configuration_label(job),
                      variant == "base" ? "" : "-" + variant, job.plan.micro_batch_size);
+}
+
+std::string capitalized(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
 }
 
 }  // namespace triplepoint::answers

@@ -17,6 +17,9 @@ std::string variant_label(const spec::Job& job);
 /// A reason for which a clock is lowered, in words: "the power cap" of software_power_cap.
 std::string throttle_reason_text(const std::string& reason);
 
+/// "Throughput" of "throughput".
+std::string capitalized(std::string text);
+
 /// "gpt3-175b on 32 x H200"
 std::string group_label(const spec::Job& job);
 /// " (lora)"; empty for pretraining.

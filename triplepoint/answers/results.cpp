@@ -7,6 +7,8 @@
 #include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/answers/run_findings.h"
+
 namespace triplepoint::answers {
 namespace {
 
@@ -59,6 +61,7 @@ constexpr Quantity added(std::string_view key, Type type, std::string_view about
 /// What commands add to the quantities of a run.
 constexpr Quantity additions[] = {
     added("schema", Type::count, "grows when a key changes its meaning or disappears"),
+    added("findings", Type::object, "sentences: what stands out"),
     added("diagnoses", Type::object, "list: `code`, `severity` (`error`, `warning`), `what`"),
     added("fits_with", Type::text, "of a job out of memory: flags with which it fits"),
     added("power_profile", Type::object, "`levels[]`, and what smoothing would cost"),
@@ -69,7 +72,8 @@ constexpr Quantity additions[] = {
 
 }  // namespace
 
-Json results_json(const run::Run& run, const metrics::Metrics& metrics) {
+Json results_json(const run::Run& run, const metrics::Metrics& metrics,
+                  const run::Run* fault_free) {
   const RunResult result = result_of(run, metrics);
   const bool lists_devices = run.devices.size() <= metrics::most_listed_devices;
   Json json;
@@ -82,6 +86,7 @@ Json results_json(const run::Run& run, const metrics::Metrics& metrics) {
         at_path(json, quantity.key) = std::move(value);
     }
   }
+  json["findings"] = mapped<Json>(run_findings(run, metrics, fault_free), &Remark::text);
   return json;
 }
 

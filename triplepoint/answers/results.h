@@ -17,7 +17,7 @@ namespace triplepoint::answers {
 
 /// One run as the object that `--format json` prints: the quantities that are given. What the run
 /// does not know is null; a job that does not fit says so and shows its memory, nothing else.
-Json results_json(const run::Run&, const metrics::Metrics&);
+Json results_json(const run::Run&, const metrics::Metrics&, const run::Run* fault_free = nullptr);
 
 /// One run as one row of results.csv: numbers in their shortest exact form, empty where unknown.
 /// Every row has the same columns.

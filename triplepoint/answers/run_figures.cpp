@@ -340,14 +340,16 @@ std::string likely_bill_text(const metrics::Bill& bill, double step_s,
       metrics::duration_text(high * bill.total), significant(low * mwh), significant(high * mwh));
 }
 
-std::string memory_text(const run::Run& run) {
-  if (run.memory.empty()) return "";
+RunVerdict run_verdict(const run::Run& run) {
+  if (run.shutdown) return {run::shutdown_text(run), "", Style::bad};
+  if (run.memory.empty()) return {};
   const std::size_t fullest = metrics::fullest_stage(run.memory);
   std::string text = fmt::format("the fullest {} (stage {}) needs {} GiB", device_word(run),
                                  fullest, significant(run.memory[fullest].total() / unit::GiB));
   if (run.memory_limit)
     text += fmt::format(" of {} GiB", significant(*run.memory_limit / unit::GiB));
-  return text;
+  if (!run.manifest.fits_memory) return {"out of memory", ": " + text, Style::bad};
+  return {"fits in memory", ": " + text, Style::good};
 }
 
 // ---- tables

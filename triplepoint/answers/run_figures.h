@@ -36,16 +36,22 @@ std::optional<metrics::Interval> interval_of(const run::Run&);
 
 /// "gpt3-175b on 32 x H200: TP8-PP4, base, microbatch 1"; the run's name where no job is known.
 std::string title_of(const run::Run&);
-/// "the fullest GPU (stage 0) needs 109 GiB of 140 GiB"; empty where memory is not known.
-std::string memory_text(const run::Run&);
+/// Whether the job runs: "fits in memory: the fullest GPU (stage 0) needs 109 GiB of 140 GiB", "out
+/// of memory: ...", or that a GPU shuts down. Empty where memory is not known.
+struct RunVerdict {
+  std::string words, numbers;
+  Style style = Style::plain;
+};
+RunVerdict run_verdict(const run::Run&);
 
 /// Memory of each stage's fullest GPU in GiB; kernel seconds of each stage and of all.
 /// " Likely 294-584 days and 354-705 MWh (80 % interval).": of a bill, as its step time lies.
 std::string likely_bill_text(const metrics::Bill&, double step_s,
                              const std::optional<metrics::Interval>& step_time);
-/// The whole of a run over time and its faults' before, during and after; no rows of others. Of a
-/// steady state, beside the same job without faults. fault_text.cpp.
-DataTable phases_table(const run::Run&, const run::Run* without = nullptr);
+/// The GPUs that change most with each fault, and the whole of a run over time and its faults'
+/// before, during and after. Of a steady state all faults together, beside the same job without
+/// them. fault_text.cpp.
+Section faults_section(const run::Run&, const run::Run* fault_free = nullptr);
 /// What faults cost, and who waits for whom: one of a run over time, all of a steady state.
 std::string fault_sentence(const run::Run&, const std::vector<spec::Fault>&,
                            const metrics::FaultEffect&, bool steady);

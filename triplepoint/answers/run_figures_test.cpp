@@ -5,7 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include "triplepoint/base/text.h"
+
 #include "triplepoint/answers/plots.h"
+#include "triplepoint/answers/run_objects.h"
 
 namespace triplepoint::answers {
 namespace {
@@ -147,13 +150,34 @@ TEST_CASE("the table of all figures has what the catalogue labels and the run kn
   CHECK(value_of("MFU").empty());
 }
 
+TEST_CASE("a hot die of a GPU without known limits is noted, and faults within the last step") {
+  run::Run run = trained_run();
+  run.manifest.origin = run::Origin::simulated;
+  run.manifest.fidelity = run::Fidelity::transient;
+  spec::Job& job = run.manifest.job.emplace();
+  job.environment.faults = {{.begin = 1 * unit::s, .end = 9 * unit::s}};  // the step ends after 2 s
+  run.summaries.front().die_peak_c = 91;
+  const auto note_with = [&](std::string_view words) {
+    return std::ranges::any_of(notes_of(run),
+                               [&](const auto& note) { return contains(note, words); });
+  };
+  CHECK(note_with("a die reaches 91 °C and no source states a temperature limit"));
+  CHECK(note_with("faults came or went within the last step"));
+  job.cluster.gpu.governor.emplace().shutdown_temperature = Celsius(95);
+  job.environment.faults.front().begin = Seconds();
+  CHECK(notes_of(run).empty());
+}
+
 TEST_CASE("memory is told of the fullest stage") {
   run::Run run;
-  CHECK(memory_text(run).empty());
+  CHECK(run_verdict(run).words.empty());
   run.memory = {{.weights = 10 * unit::GiB}, {.weights = 30 * unit::GiB}};
-  CHECK(memory_text(run) == "the fullest GPU (stage 1) needs 30.0 GiB");
+  CHECK(run_verdict(run).words == "fits in memory");
+  CHECK(run_verdict(run).numbers == ": the fullest GPU (stage 1) needs 30.0 GiB");
   run.memory_limit = 80 * unit::GiB;
-  CHECK(memory_text(run) == "the fullest GPU (stage 1) needs 30.0 GiB of 80.0 GiB");
+  run.manifest.fits_memory = false;
+  CHECK(run_verdict(run).words == "out of memory");
+  CHECK(run_verdict(run).numbers == ": the fullest GPU (stage 1) needs 30.0 GiB of 80.0 GiB");
   CHECK(memory_table(run).rows.size() == 2);
 }
 

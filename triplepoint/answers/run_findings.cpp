@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/report/findings/run_findings.h"
+#include "triplepoint/answers/run_findings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,14 +16,18 @@
 #include "triplepoint/metrics/run/bursts.h"
 #include "triplepoint/metrics/run/device_evidence.h"
 #include "triplepoint/metrics/run/fault_effects.h"
-#include "triplepoint/report/charts/chassis_picture.h"
-#include "triplepoint/report/charts/measures.h"
+#include "triplepoint/metrics/run/power_profile.h"
 
-namespace triplepoint::report {
+namespace triplepoint::answers {
 namespace {
 
 using metrics::Metrics;
-using Findings = std::vector<RunFinding>;
+struct Findings {
+  std::vector<Remark> all = {};
+  void add(std::string text, std::string shown_by) {
+    all.push_back({std::move(text), Remark::Kind::finding, std::move(shown_by)});
+  }
+};
 
 struct Share {
   double share;
@@ -56,12 +60,12 @@ std::vector<Share> shares_of(const Metrics& m) {
 
 /// What the numbers of a run are of: a run over time has other steps, its faults' among them.
 const char* step_of(const run::Run& run) {
-  return answers::whole_run_of(run) ? "the last step" : "a step";
+  return whole_run_of(run) ? "the last step" : "a step";
 }
 
 /// " in the last step", where a run has others.
 const char* in_step(const run::Run& run) {
-  return answers::whole_run_of(run) ? " in the last step" : "";
+  return whole_run_of(run) ? " in the last step" : "";
 }
 
 void add_time(Findings& findings, const run::Run& run, const Metrics& m) {
@@ -74,16 +78,16 @@ void add_time(Findings& findings, const run::Run& run, const Metrics& m) {
   // The products of a step cannot take less time than they would at peak speed.
   const double computing = m.kernels.compute / *m.step_time;
   if (m.mfu && *m.mfu > computing + 0.01) {
-    findings.push_back({fmt::format("{} takes {} s. The kernels recorded compute for {} of it, "
-                                    "less than an MFU of {} needs: others were not recorded.",
-                                    capitalized(step_of(run)), significant(*m.step_time / unit::s),
-                                    percent(computing), percent(*m.mfu)),
-                        m.stages.empty() ? "time-went" : "kernels"});
+    findings.add(fmt::format("{} takes {} s. The kernels recorded compute for {} of it, "
+                             "less than an MFU of {} needs: others were not recorded.",
+                             capitalized(step_of(run)), significant(*m.step_time / unit::s),
+                             percent(computing), percent(*m.mfu)),
+                 m.stages.empty() ? "time-went" : "kernels");
     return;
   }
   std::string text = fmt::format("{} takes {} s: {}.", capitalized(step_of(run)),
                                  significant(*m.step_time / unit::s), fmt::join(words, ", "));
-  findings.push_back({std::move(text), m.stages.empty() ? "time-went" : "kernels"});
+  findings.add(std::move(text), m.stages.empty() ? "time-went" : "kernels");
 }
 
 void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
@@ -98,9 +102,9 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
     if (!std::isnan(celsius)) coolest = std::min(coolest, celsius);
   constexpr double sensor_step = 1;  // °C; of two GPUs within it none is the hottest
   if (*hottest - coolest < sensor_step) {
-    findings.push_back({fmt::format("All GPUs are equally warm{}: {} °C on average, within 1 °C.",
-                                    in_step(run), significant(*hottest)),
-                        "map-temperature"});
+    findings.add(fmt::format("All GPUs are equally warm{}: {} °C on average, within 1 °C.",
+                             in_step(run), significant(*hottest)),
+                 "map-temperature");
     return;
   }
   const auto index = as_size(hottest - all.begin());
@@ -112,18 +116,19 @@ void add_heat(Findings& findings, const run::Run& run, const Metrics& m) {
   if (const auto gap = depth_gap(run, m); gap && gap->rear_c > gap->front_c)
     text += fmt::format("; downstream slots run {} °C hotter than those at the inlet",
                         significant(gap->rear_c - gap->front_c));
-  if (const auto whole = answers::whole_run_of(run))
+  if (const auto whole = whole_run_of(run))
     text += fmt::format("; the hottest die of the whole run was at {} °C",
                         significant(whole->span.peak_c));
-  const bool has_picture = !chassis_figure(run, m).markup.empty();
-  findings.push_back({text + ".", has_picture ? "chassis" : "map-temperature"});
+  const bool has_picture = run.manifest.job && !run.manifest.job->chassis().slots.empty() &&
+                           all.size() == run.devices.size();
+  findings.add(text + ".", has_picture ? "chassis" : "map-temperature");
 }
 
 /// "GPUs are throttled 12 % of the time by heat"; where a few GPUs have nearly all of it, their
 /// names: a mean over all would hide them.
 std::string throttled_text(const run::Run& run, const Metrics& m, const std::string& reason,
                            double mean) {
-  const std::string by(answers::throttle_reason_text(reason));
+  const std::string by(throttle_reason_text(reason));
   const auto found = m.throttle_per_gpu.find(reason);
   std::vector<std::size_t> held;
   std::size_t known = 0;
@@ -164,16 +169,15 @@ void add_clock(Findings& findings, const run::Run& run, const Metrics& m) {
   const bool by_power = power >= worth_telling, by_heat = heat >= worth_telling;
   if (by_power) text += fmt::format("; the power limit costs {} MHz", significant(power));
   if (by_heat) text += fmt::format("{} heat {} MHz more", by_power ? "," : ";", significant(heat));
-  findings.push_back({text + ".", "timeline-figure"});
+  findings.add(text + ".", "timeline-figure");
 }
 
 /// Who slows the others, and what to do about it.
 void add_bottlenecks(Findings& findings, const run::Run& run, const Metrics& m) {
   for (const run::Bottleneck& bottleneck : m.bottlenecks)
-    findings.push_back(
-        {metrics::bottleneck_sentence(bottleneck, m.step_time, run::device_numbers(run)) + " " +
-             metrics::bottleneck_advice(bottleneck),
-         "bottlenecks"});
+    findings.add(metrics::bottleneck_sentence(bottleneck, m.step_time, run::device_numbers(run)) +
+                     " " + metrics::bottleneck_advice(bottleneck),
+                 "bottlenecks");
 }
 
 /// A pipeline waits for the stage that computes longest.
@@ -187,11 +191,10 @@ void add_uneven_stages(Findings& findings, const Metrics& m) {
     if (stage.kernels.compute > longest->kernels.compute) longest = &stage;
   }
   if (longest->kernels.compute - mean < least_difference * *m.step_time) return;
-  findings.push_back(
-      {fmt::format("Stage {} computes longest: {} s a step, a stage on average {} s.",
-                   longest->stage, significant(longest->kernels.compute / unit::s),
-                   significant(mean / unit::s)),
-       "kernels"});
+  findings.add(fmt::format("Stage {} computes longest: {} s a step, a stage on average {} s.",
+                           longest->stage, significant(longest->kernels.compute / unit::s),
+                           significant(mean / unit::s)),
+               "kernels");
 }
 
 void add_energy(Findings& findings, const run::Run& run, const Metrics& m) {
@@ -211,32 +214,36 @@ void add_energy(Findings& findings, const run::Run& run, const Metrics& m) {
   if (m.joules_per_token)
     text += fmt::format("; a token costs {} J {}", significant(*m.joules_per_token),
                         metrics::scope_text(m.energy_scope));
-  findings.push_back({text + ".", "energy-ledger"});
+  findings.add(text + ".", "energy-ledger");
 }
 
-/// What each fault of a simulated run did to its steps; of the hottest die where it did nothing.
-void add_faults(Findings& findings, const run::Run& run) {
-  if (run.shutdown) findings.push_back({run::shutdown_text(run) + ".", "time"});
+/// What each fault of a simulated run did to its steps, with the hottest die at its end; of a
+/// steady state all of them together.
+void add_faults(Findings& findings, const run::Run& run, const run::Run* fault_free) {
+  const std::string shutdown = run.shutdown ? run::shutdown_text(run) + "." : "";
+  if (run.shutdown) findings.add(shutdown, "time");
   if (!run.manifest.job || run.manifest.job->environment.faults.empty()) return;
-  const std::vector<metrics::FaultEffect> effects = metrics::fault_effects(run);
-  for (std::size_t f = 0; f < effects.size(); ++f) {
-    const spec::Fault& fault = run.manifest.job->environment.faults[f];
-    const metrics::FaultEffect& effect = effects[f];
-    const std::optional<double> longer = metrics::slowdown(effect);
-    if (!longer || !effect.during || (std::abs(*longer) < 0.0005 && run.shutdown)) continue;
-    std::string text = fmt::format("Fault {}: {}", spec::to_text(fault),
-                                   answers::fault_sentence(run, {fault}, effect, false));
-    if (effect.during->hottest_c)
+  const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
+  const auto add = [&](const std::vector<spec::Fault>& some, const metrics::FaultEffect& effect) {
+    std::string text = fault_sentence(run, some, effect, fault_free != nullptr);
+    if (text == shutdown) return;
+    if (effect.during && effect.during->hottest_c && metrics::slowdown(effect) && !fault_free)
       text += fmt::format(" The hottest die was at {} °C at its end.",
                           significant(effect.during->hottest_c));
-    findings.push_back({std::move(text), "time"});
-  }
+    findings.add(fmt::format("Fault {}: {}", metrics::names_of(some), text), "time");
+  };
+  if (fault_free && run::has_trained(*fault_free))
+    add(faults, metrics::steady_effect(*fault_free, run));
+  const auto effects =
+      whole_run_of(run) ? metrics::fault_effects(run) : std::vector<metrics::FaultEffect>();
+  for (std::size_t f = 0; f < effects.size(); ++f)
+    add({faults[f]}, effects[f]);
 }
 
-}  // namespace
-
-std::string limit_not_kept(const run::Run& run, const Metrics& m) {
-  if (!run.manifest.job || !run.manifest.job->cluster.gpu.governor) return "";
+/// "GPU 3 draws 157 W on average, above its limit of 105 W: ..." of the GPU farthest above the
+/// limit that its lowest clock cannot keep.
+void add_limit_not_kept(Findings& findings, const run::Run& run, const Metrics& m) {
+  if (!run.manifest.job || !run.manifest.job->cluster.gpu.governor) return;
   constexpr double clearly_above = 1.02, near_lowest = 1.1;
   const spec::Job& job = *run.manifest.job;
   const double lowest_mhz = job.cluster.gpu.governor->min_clock / unit::MHz;
@@ -249,28 +256,94 @@ std::string limit_not_kept(const run::Run& run, const Metrics& m) {
     ++count;
     if (over > most) most = over, worst = i;
   }
-  if (count == 0) return "";
-  return fmt::format(
-      "GPU {} draws {} W on average, above its limit of {} W: its clock is at {} MHz and goes no "
-      "lower than {}{}.",
-      worst, significant(m.power_per_gpu_w[worst]), significant(metrics::power_limit_w(run, worst)),
-      significant(m.sm_clock_per_gpu_mhz[worst], 4), significant(lowest_mhz, 4),
-      count > 1 ? fmt::format("; so do {} more", count - 1) : std::string());
+  if (count == 0) return;
+  findings.add(
+      fmt::format("GPU {} draws {} W on average, above its limit of {} W: its clock is at "
+                  "{} MHz and goes no lower than {}{}.",
+                  worst, significant(m.power_per_gpu_w[worst]),
+                  significant(metrics::power_limit_w(run, worst)),
+                  significant(m.sm_clock_per_gpu_mhz[worst], 4), significant(lowest_mhz, 4),
+                  count > 1 ? fmt::format("; so do {} more", count - 1) : std::string()),
+      "timeline-figure");
 }
 
-std::vector<RunFinding> run_findings(const run::Run& run, const Metrics& metrics) {
+/// All nodes together, where they swing by more than a tenth of their peak.
+void add_swing(Findings& findings, const run::Run& run) {
+  const auto profile = metrics::power_profile(run);
+  if (!profile) return;
+  const metrics::PowerLevel& site = profile->levels.back();
+  const double share = site.highest > Watts() ? site.swing() / site.highest : 0;
+  if (share < 0.1) return;
+  const Seconds step = as_real(profile->site_w.size()) * profile->bin;
+  const Joules least = std::max(1 * unit::kJ, 0.01 * (site.mean * step));  // less is not worth it
+  if (profile->smoothing.storage < least) return;
+  findings.add(
+      fmt::format("The power of all nodes falls from {} to {} kW, by {}, within a "
+                  "step; storage of {} kJ would flatten it.",
+                  significant(site.highest / unit::kW), significant(site.lowest / unit::kW),
+                  percent(share), significant(profile->smoothing.storage / unit::kJ)),
+      "power-swing");
+}
+
+double upstream(const spec::Chassis& chassis, std::size_t slot, std::size_t other) {
+  const std::vector<double>& from = chassis.slots[slot].upstream_heating;
+  return other < from.size() && other != slot ? from[other] : 0;
+}
+
+}  // namespace
+
+bool lies_behind(const spec::Chassis& chassis, std::size_t slot, std::size_t other) {
+  return upstream(chassis, slot, other) > upstream(chassis, other, slot);
+}
+
+int32_t highest_depth(const std::vector<int32_t>& depth) {
+  return depth.empty() ? 0 : *std::ranges::max_element(depth);
+}
+
+std::vector<int32_t> slot_depths(const spec::Chassis& chassis) {
+  std::vector<int32_t> depth(chassis.slots.size(), 0);
+  for (std::size_t round = 0; round < depth.size(); ++round)  // a chain is not longer than slots
+    for (std::size_t slot = 0; slot < depth.size(); ++slot)
+      for (std::size_t other = 0; other < depth.size(); ++other)
+        if (lies_behind(chassis, slot, other))
+          depth[slot] = std::min(std::max(depth[slot], depth[other] + 1),
+                                 static_cast<int32_t>(depth.size()) - 1);
+  return depth;
+}
+
+std::optional<DepthGap> depth_gap(const run::Run& run, const metrics::Metrics& metrics) {
+  if (!run.manifest.job) return std::nullopt;
+  const std::vector<int32_t> depth = slot_depths(run.manifest.job->chassis());
+  const int32_t deepest = highest_depth(depth);
+  if (deepest == 0) return std::nullopt;
+  double sums[2] = {0, 0};
+  int64_t counts[2] = {0, 0};
+  for (std::size_t i = 0; i < run.devices.size() && i < metrics.temperature_per_gpu_c.size(); ++i) {
+    const int32_t slot = run.devices[i].slot;
+    if (slot < 0 || as_size(slot) >= depth.size()) continue;
+    const int32_t at = depth[as_size(slot)];
+    if ((at != 0 && at != deepest) || !std::isfinite(metrics.temperature_per_gpu_c[i])) continue;
+    sums[at == 0 ? 0 : 1] += metrics.temperature_per_gpu_c[i];
+    ++counts[at == 0 ? 0 : 1];
+  }
+  if (counts[0] == 0 || counts[1] == 0) return std::nullopt;
+  return DepthGap{sums[0] / as_real(counts[0]), sums[1] / as_real(counts[1])};
+}
+
+std::vector<Remark> run_findings(const run::Run& run, const Metrics& metrics,
+                                 const run::Run* fault_free) {
   Findings findings;
-  if (!run::has_trained(run)) return findings;
+  if (!run::has_trained(run)) return {};
   add_bottlenecks(findings, run, metrics);
-  add_faults(findings, run);
+  add_faults(findings, run, fault_free);
   add_time(findings, run, metrics);
   add_uneven_stages(findings, metrics);
   add_clock(findings, run, metrics);
-  if (std::string text = limit_not_kept(run, metrics); !text.empty())
-    findings.push_back({std::move(text), "timeline-figure"});
+  add_limit_not_kept(findings, run, metrics);
   add_heat(findings, run, metrics);
   add_energy(findings, run, metrics);
-  return findings;
+  add_swing(findings, run);
+  return std::move(findings.all);
 }
 
-}  // namespace triplepoint::report
+}  // namespace triplepoint::answers

@@ -63,7 +63,8 @@ void state_interval(run::Run& run, const metrics::PredictionIntervals& intervals
 
 Json results_json(const JobResults& results) {
   Json json = {{"schema", results_schema}};
-  json.update(answers::results_json(results.run, results.metrics));
+  const run::Run* fault_free = results.fault_free ? &*results.fault_free : nullptr;
+  json.update(answers::results_json(results.run, results.metrics, fault_free));
   json["diagnoses"] = as_json(spec::diagnose(*results.run.manifest.job));
   if (const FittingFlags fitting = flags_that_fit(results); !fitting.flags.empty())
     json["fits_with"] = fitting.flags;
@@ -76,8 +77,7 @@ Json results_json(const JobResults& results) {
     json["bill"]["days_high"] = days * likely->high / step;
   }
   if (!results.run.manifest.job->environment.faults.empty())
-    json["faults"] =
-        metrics::faults_json(results.run, results.fault_free ? &*results.fault_free : nullptr);
+    json["faults"] = metrics::faults_json(results.run, fault_free);
   if (Json phases = metrics::phases_json(metrics::fault_phases_of(results.run)); !phases.empty())
     json["phases"] = std::move(phases);
   return json;

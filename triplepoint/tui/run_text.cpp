@@ -6,15 +6,13 @@
 #include "triplepoint/base/data_table.h"
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/run/device_number.h"
-#include "triplepoint/spec/fault.h"
+#include "triplepoint/spec/job.h"
 
 #include "triplepoint/answers/labels.h"
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/run_figures.h"
-#include "triplepoint/metrics/run/bottleneck_text.h"
-#include "triplepoint/metrics/run/fault_effects.h"
-#include "triplepoint/report/findings/run_findings.h"
+#include "triplepoint/answers/run_findings.h"
+#include "triplepoint/answers/run_objects.h"
 #include "triplepoint/tui/document_text.h"
 
 namespace triplepoint::tui {
@@ -28,41 +26,10 @@ std::string heading(const run::Run& run) {
                      answers::network_label(job));
 }
 
-std::string verdict_line(const Console& console, const run::Run& run) {
-  const std::string memory = answers::memory_text(run);
-  if (run.shutdown) return console.styled(run::shutdown_text(run), Style::bad);
-  if (memory.empty()) return "memory not known";
-  return (run.manifest.fits_memory ? console.styled("fits in memory", Style::good)
-                                   : console.styled("out of memory", Style::bad)) +
-         ": " + memory;
-}
-
-using metrics::FaultEffect;
-
-constexpr size_t most_listed_gpus = 8;
 constexpr size_t sparkline_width = 60;
 
-std::string gpu_table(const Console& console, const FaultEffect& effect, bool steady) {
-  const std::vector<metrics::DeviceSpan>& baseline =
-      effect.devices_before.empty() ? effect.devices_after : effect.devices_before;
-  const char* other = steady ? "without" : effect.devices_before.empty() ? "after" : "before";
-  DataTable table =
-      titled_table({"GPU", fmt::format("W {}", other), steady ? "W with" : "W during",
-                    fmt::format("°C {}", other), steady ? "°C with" : "°C during",
-                    fmt::format("MHz {}", other), steady ? "MHz with" : "MHz during"});
-  table.title = "GPUs that change most";
-  for (const int64_t device : metrics::most_affected(effect, most_listed_gpus)) {
-    const auto d = as_size(device);
-    const metrics::DeviceSpan &then = baseline[d], &now = effect.devices_during[d];
-    table.add({std::to_string(device), significant(then.power_w), significant(now.power_w),
-               significant(then.die_c), significant(now.die_c), significant(then.clock_mhz, 4),
-               significant(now.clock_mhz, 4)});
-  }
-  return table_text(table, console);
-}
-
 std::string step_line(const Console& console, const run::Run& run) {
-  if (run.steps.size() < 2) return "";
+  if (run.steps.size() < 2 || run.manifest.job->environment.faults.empty()) return "";
   std::vector<std::optional<double>> values;
   const size_t columns = std::min(sparkline_width, run.steps.size());
   double lowest = 1e300, highest = 0;
@@ -80,30 +47,18 @@ std::string step_line(const Console& console, const run::Run& run) {
                      sparkline(values, console.abilities().unicode));
 }
 
-void print_effect(Console& console, const run::Run& run, const std::vector<spec::Fault>& faults,
-                  const FaultEffect& effect, bool steady) {
-  const std::string name = metrics::names_of(faults);
-  console.print(fmt::format("\nFault {}: {}\n", console.styled(name, Style::bold),
-                            answers::fault_sentence(run, faults, effect, steady)));
-  if (!metrics::most_affected(effect, 1).empty())
-    console.print("\n" + gpu_table(console, effect, steady));
-}
-
 }  // namespace
 
-void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics) {
+void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics,
+               const run::Run* fault_free) {
   console.print(console.styled(heading(run), Style::bold) + "\n");
-  console.print(verdict_line(console, run) + "\n\n");
+  if (const auto [words, numbers, style] = answers::run_verdict(run); !words.empty())
+    console.print(console.styled(words, style) + numbers + "\n");
+  console.print("\n");
   if (run::has_trained(run)) {
-    console.print(key_figures_text(console, answers::key_figures(run, metrics)) + "\n");
-    for (const run::Bottleneck& bottleneck : metrics.bottlenecks)
-      console.print(wrap(metrics::bottleneck_sentence(bottleneck, metrics.step_time,
-                                                      run::device_numbers(run)) +
-                             " " + metrics::bottleneck_advice(bottleneck),
-                         console.abilities().width.value_or(100), "") +
-                    "\n\n");
-    if (const std::string text = report::limit_not_kept(run, metrics); !text.empty())
-      console.print(wrap(text, console.abilities().width.value_or(100)) + "\n\n");
+    console.print(key_figures_text(console, answers::key_figures(run, metrics)));
+    print_section(console, {.remarks = answers::run_findings(run, metrics, fault_free)});
+    console.print("\n");
     if (!run.timeline.empty())
       console.print(table_text(answers::stage_table(run, metrics), console) + "\n");
   }
@@ -111,7 +66,7 @@ void print_run(Console& console, const run::Run& run, const metrics::Metrics& me
     if (const std::string lines = run_sparklines(console, run); !lines.empty())
       console.print(lines + "\n");
   if (!run.memory.empty()) console.print(table_text(answers::memory_table(run), console));
-  for (const std::string& note : run.manifest.notes)
+  for (const std::string& note : answers::notes_of(run))
     print_wrapped(console, "note: " + note);
 }
 
@@ -139,13 +94,17 @@ std::string run_sparklines(const Console& console, const run::Run& run) {
 }
 
 void print_results(Console& console, const flags::JobResults& results) {
-  print_run(console, results.run, results.metrics);
+  const run::Run* fault_free = results.fault_free ? &*results.fault_free : nullptr;
+  print_run(console, results.run, results.metrics, fault_free);
   if (const auto fitting = flags::flags_that_fit(results); !fitting.flags.empty())
     print_wrapped(console,
                   fitting.text() + (metrics::is_inference(results.run)
                                         ? "."
                                         : "; triplepoint plan finds the fastest plan that fits."));
-  print_faults(console, results.run, results.fault_free ? &*results.fault_free : nullptr);
+  if (answers::Section faults = answers::faults_section(results.run, fault_free);
+      !faults.tables.empty())
+    print_section(console, faults);
+  console.print(step_line(console, results.run));
   if (results.profile) print_section(console, answers::power_section(*results.profile));
   if (results.bill)
     console.print("\nBill: " + metrics::bill_text(*results.bill, results.rates) + "." +
@@ -153,21 +112,6 @@ void print_results(Console& console, const flags::JobResults& results) {
                                             results.metrics.step_time.value_or(Seconds()) / unit::s,
                                             answers::interval_of(results.run)) +
                   "\n");
-}
-
-void print_faults(Console& console, const run::Run& run, const run::Run* without) {
-  const std::vector<spec::Fault>& faults = run.manifest.job->environment.faults;
-  if (faults.empty() || !run::has_trained(run) || (without && !run::has_trained(*without))) return;
-  if (without) {
-    print_effect(console, run, faults, metrics::steady_effect(*without, run), true);
-  } else {
-    const std::vector<FaultEffect> effects = metrics::fault_effects(run);
-    for (size_t f = 0; f < faults.size(); ++f)
-      print_effect(console, run, {faults[f]}, effects[f], false);
-  }
-  if (const DataTable phases = answers::phases_table(run, without); !phases.rows.empty())
-    console.print("\n" + table_text(phases, console));
-  if (!without) console.print(step_line(console, run));
 }
 
 }  // namespace triplepoint::tui

@@ -11,9 +11,10 @@
 
 namespace triplepoint::tui {
 
-/// What `simulate` shows of a run: verdict and memory first, then speed, power, heat, clocks, and
-/// the stages. Of a job that does not fit, its memory.
-void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics);
+/// What `simulate` shows of a run: verdict and memory first, then speed, power, heat, clocks, what
+/// stands out, and the stages. Of a job that does not fit, its memory.
+void print_run(Console& console, const run::Run& run, const metrics::Metrics& metrics,
+               const run::Run* fault_free = nullptr);
 
 /// Power, temperature, clock and throttling of a run over time, a line each: the mean of its
 /// devices, with where it began and ended and the extremes. Nothing for a run without series.
@@ -21,9 +22,5 @@ std::string run_sparklines(const Console& console, const run::Run& run);
 
 /// What `simulate` prints of a job.
 void print_results(Console&, const flags::JobResults&);
-
-/// What faults did to a job, each before, while and after it was on, and GPU by GPU. `without`: the
-/// same job without them, for a steady state; null for a transient, which tells itself.
-void print_faults(Console& console, const run::Run& run, const run::Run* without);
 
 }  // namespace triplepoint::tui

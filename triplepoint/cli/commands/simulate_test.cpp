@@ -253,6 +253,19 @@ TEST_CASE("a limit that the lowest clock cannot keep is said, and one that is ke
   CHECK(!contains(call(plus(plain_job, {"--fault", "gpu=3,power=0.5"})).out, above));
 }
 
+TEST_CASE(
+    "what stands out is one list in terminal and JSON, the faults of a steady state included") {
+  const Words faulty = plus(plain_job, {"--fault", "gpu=3,power=0.5"});
+  std::string out = call(faulty).out;
+  for (size_t at = out.find("\n  "); at != out.npos; at = out.find("\n  "))
+    out.replace(at, 3, " ");
+  const Json findings = json_of(faulty)["findings"];
+  REQUIRE(findings.size() > 3);
+  for (const Json& finding : findings)
+    CHECK(contains(out, "- " + finding.get<std::string>() + "\n"));
+  CHECK(contains(json_text(findings), "Fault gpu=3,power=0.5: Steps take "));
+}
+
 TEST_CASE("a peak above the limit is explained, and only such a peak") {
   const char* words = "(limit 500 W on average)";
   CHECK(contains(call(plus(plain_job, {"--power-limit", "500 W"})).out, words));

@@ -9,6 +9,7 @@
 
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/run_figures.h"
+#include "triplepoint/answers/run_findings.h"
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/findings/groups.h"
 #include "triplepoint/report/pages/document_page.h"
@@ -41,13 +42,11 @@ TEST_CASE("swing: the title says how many kilowatts, the table names every level
   CHECK(contains(figure.title, "40 %"));
   CHECK(section.tables.front().rows.size() == 3);
   CHECK(contains(figure.markup, "<svg"));
-  const auto finding = must(swing_finding(profile));
-  CHECK(finding.anchor == figure.id);
+  CHECK(answers::run_findings(run_with_power(6), {}).back().shown_by == figure.id);
 }
 
 TEST_CASE("swing: a steady site is no finding") {
-  const auto profile = must(metrics::power_profile(run_with_power(9.5)));
-  CHECK(!swing_finding(profile));
+  CHECK(answers::run_findings(run_with_power(9.5), {}).empty());
 }
 
 TEST_CASE("an axis begins at zero, ends at or above its highest value, and steps evenly") {

@@ -10,6 +10,7 @@
 #include "triplepoint/run/device_number.h"
 
 #include "triplepoint/answers/plots.h"
+#include "triplepoint/answers/run_findings.h"
 #include "triplepoint/report/charts/charts.h"
 
 namespace triplepoint::report {
@@ -50,28 +51,15 @@ struct Picture {
   bool is_liquid() const { return chassis.cooling == spec::Cooling::liquid; }
 };
 
-double upstream(const spec::Chassis& chassis, std::size_t slot, std::size_t other) {
-  const std::vector<double>& from = chassis.slots[slot].upstream_heating;
-  return other < from.size() && other != slot ? from[other] : 0;
-}
-
-bool lies_behind(const spec::Chassis& chassis, std::size_t slot, std::size_t other) {
-  return upstream(chassis, slot, other) > upstream(chassis, other, slot);
-}
-
-int32_t highest_depth(const std::vector<int32_t>& depth) {
-  return depth.empty() ? 0 : *std::ranges::max_element(depth);
-}
-
 /// A slot with one slot before it stands in its row, so that a loop in series is a straight line;
 /// others fill their column from the top.
 std::vector<double> rows_of(const spec::Chassis& chassis, const std::vector<int32_t>& depth) {
   std::vector<double> row(depth.size(), 0);
-  std::vector<double> next(as_size(highest_depth(depth)) + 1, 0);
+  std::vector<double> next(as_size(answers::highest_depth(depth)) + 1, 0);
   for (std::size_t slot = 0; slot < depth.size(); ++slot) {
     std::vector<std::size_t> before;
     for (std::size_t other = 0; other < depth.size(); ++other)
-      if (depth[other] == depth[slot] - 1 && lies_behind(chassis, slot, other))
+      if (depth[other] == depth[slot] - 1 && answers::lies_behind(chassis, slot, other))
         before.push_back(other);
     double& free = next[as_size(depth[slot])];
     row[slot] = before.size() == 1 && before[0] < slot ? std::max(free, row[before[0]]) : free;
@@ -279,7 +267,7 @@ DataTable table_of(const Picture& picture, const std::vector<Node>& nodes) {
 
 std::string title_of(const Picture& picture) {
   if (!picture.options.title.empty()) return picture.options.title;
-  const auto gap = depth_gap(picture.run, picture.metrics);
+  const auto gap = answers::depth_gap(picture.run, picture.metrics);
   if (!gap) return "Temperature of every slot";
   const char* where = picture.is_liquid() ? "GPUs later in the loop" : "GPUs in the rear";
   const char* other = picture.is_liquid() ? "those before them" : "those in front";
@@ -290,36 +278,6 @@ std::string title_of(const Picture& picture) {
 }
 
 }  // namespace
-
-std::vector<int32_t> slot_depths(const spec::Chassis& chassis) {
-  std::vector<int32_t> depth(chassis.slots.size(), 0);
-  for (std::size_t round = 0; round < depth.size(); ++round)  // a chain is not longer than slots
-    for (std::size_t slot = 0; slot < depth.size(); ++slot)
-      for (std::size_t other = 0; other < depth.size(); ++other)
-        if (lies_behind(chassis, slot, other))
-          depth[slot] = std::min(std::max(depth[slot], depth[other] + 1),
-                                 static_cast<int32_t>(depth.size()) - 1);
-  return depth;
-}
-
-std::optional<DepthGap> depth_gap(const run::Run& run, const metrics::Metrics& metrics) {
-  if (!run.manifest.job) return std::nullopt;
-  const std::vector<int32_t> depth = slot_depths(run.manifest.job->chassis());
-  const int32_t deepest = highest_depth(depth);
-  if (deepest == 0) return std::nullopt;
-  double sums[2] = {0, 0};
-  int64_t counts[2] = {0, 0};
-  for (std::size_t i = 0; i < run.devices.size() && i < metrics.temperature_per_gpu_c.size(); ++i) {
-    const int32_t slot = run.devices[i].slot;
-    if (slot < 0 || as_size(slot) >= depth.size()) continue;
-    const int32_t at = depth[as_size(slot)];
-    if ((at != 0 && at != deepest) || !std::isfinite(metrics.temperature_per_gpu_c[i])) continue;
-    sums[at == 0 ? 0 : 1] += metrics.temperature_per_gpu_c[i];
-    ++counts[at == 0 ? 0 : 1];
-  }
-  if (counts[0] == 0 || counts[1] == 0) return std::nullopt;
-  return DepthGap{sums[0] / as_real(counts[0]), sums[1] / as_real(counts[1])};
-}
 
 std::string gpu_curves_svg(const run::Run& run, int32_t device) {
   constexpr double width = 320, plot_height = 46, pitch = 64, plot_head = 16;
@@ -363,9 +321,9 @@ Drawing chassis_figure(const run::Run& run, const metrics::Metrics& metrics,
   if (!run.manifest.job || metrics.temperature_per_gpu_c.size() != run.devices.size()) return {};
   const spec::Chassis chassis = run.manifest.job->chassis();
   if (chassis.slots.empty() || run.devices.empty()) return {};
-  Picture picture{run, metrics, chassis, options, slot_depths(chassis), {}, 1, 1, {}};
+  Picture picture{run, metrics, chassis, options, answers::slot_depths(chassis), {}, 1, 1, {}};
   picture.row = rows_of(chassis, picture.depth);
-  picture.columns = 1 + highest_depth(picture.depth);
+  picture.columns = 1 + answers::highest_depth(picture.depth);
   picture.rows = 1 + *std::ranges::max_element(picture.row);
   const auto& all = metrics.temperature_per_gpu_c;
   std::vector<double> known;

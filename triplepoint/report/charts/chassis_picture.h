@@ -15,17 +15,6 @@
 
 namespace triplepoint::report {
 
-/// How far from the inlet a slot lies: 0 gets inlet air, n air that has passed n slots. Slots
-/// that warm each other lie side by side.
-std::vector<int32_t> slot_depths(const spec::Chassis&);
-
-/// Mean temperature of the slots that lie deepest less that of those at the inlet; nothing where
-/// all lie side by side, or one group has no reading.
-struct DepthGap {
-  double front_c = 0, rear_c = 0;
-};
-std::optional<DepthGap> depth_gap(const run::Run&, const metrics::Metrics&);
-
 /// What a page with several pictures tells them apart by.
 struct ChassisOptions {
   std::string id = "chassis";

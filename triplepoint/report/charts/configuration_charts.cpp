@@ -67,7 +67,7 @@ std::string measure_title(const Measure& measure, const Group& group) {
   const std::vector<const StudyRow*> ran = group.that_ran();
   const StudyRow* best =
       measure.high_is_news ? highest(ran, measure.key) : lowest(ran, measure.key);
-  const std::string title = capitalized(measure.name);
+  const std::string title = answers::capitalized(measure.name);
   if (best == nullptr) return title + ": not known";
   return fmt::format("{}: {} {} ({} {})", title, full_label(*best), measure.superlative,
                      digits_of(known_number(*best, measure.key)), measure.unit);
@@ -325,7 +325,7 @@ Move largest_move(const LineChart& chart) {
 }
 
 std::string sweep_title(const Measure& measure, const Move& most) {
-  const std::string title = capitalized(measure.name);
+  const std::string title = answers::capitalized(measure.name);
   if (most.line == nullptr) return title + ": not known";
   const std::string change = most.ratio >= 2   ? significant(most.ratio) + " times"
                              : most.ratio >= 1 ? "+" + percent(most.ratio - 1)

@@ -10,6 +10,7 @@
 
 #include "triplepoint/run/device_number.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/charts/study_charts.h"
@@ -259,7 +260,7 @@ std::optional<DeviceMap> map_of(const Signal& signal, const Group& group) {
   }
   if (map.rows.size() > 1) map.rows.insert(map.rows.begin(), {"mean of all jobs", mean});
   round_values(map, signal.decimals);
-  map.title = capitalized(signal.id) + ": " + found;
+  map.title = answers::capitalized(signal.id) + ": " + found;
   DeviceMap made{{fmt::format("heat-{}-{}", identifier(signal.id), group.id),
                   map.title,
                   note_of(columns, slots) + signal.note + spread_text(signal, group),

@@ -114,19 +114,4 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
           std::move(table)};
 }
 
-std::optional<RunFinding> swing_finding(const metrics::PowerProfile& profile) {
-  const metrics::PowerLevel& site = profile.levels.back();
-  const double share = site.highest > Watts() ? site.swing() / site.highest : 0;
-  if (share < 0.1) return std::nullopt;
-  const Seconds step = as_real(profile.site_w.size()) * profile.bin;
-  const Joules least = std::max(1 * unit::kJ, 0.01 * (site.mean * step));  // less is not worth it
-  if (profile.smoothing.storage < least) return std::nullopt;
-  return RunFinding{
-      fmt::format("The power of all nodes falls from {} to {} kW, by {}, within a "
-                  "step; storage of {} kJ would flatten it.",
-                  significant(site.highest / unit::kW), significant(site.lowest / unit::kW),
-                  percent(share), significant(profile.smoothing.storage / unit::kJ)),
-      "power-swing"};
-}
-
 }  // namespace triplepoint::report

@@ -2,12 +2,9 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "triplepoint/metrics/run/power_profile.h"
-#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/html.h"
 
 namespace triplepoint::report {
@@ -20,8 +17,5 @@ struct NamedLedger {
 
 /// A bar per ledger, stacked by use, the largest use first; the title names it.
 answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers);
-
-/// "All nodes together swing by ...", where they swing by more than a tenth of their peak.
-std::optional<RunFinding> swing_finding(const metrics::PowerProfile& profile);
 
 }  // namespace triplepoint::report

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/report/charts/measures.h"
 
-#include <cctype>
-
 #include "triplepoint/base/text.h"
 
 #include "triplepoint/answers/quantities.h"
@@ -88,11 +86,6 @@ std::vector<Measure> measures_of_sweeps(spec::Task task) {
                 {"peak-power", "power_w.peak", "", true, 100, ""},
                 {"peak-temperature", "temperature_c.peak", "", true, 20, ""},
                 {"clock", "sm_clock_mhz.mean", "", true, 1000, ""}});
-}
-
-std::string capitalized(std::string text) {
-  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text;
 }
 
 std::string deviation_text(double deviation) {

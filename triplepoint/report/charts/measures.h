@@ -44,9 +44,6 @@ std::vector<Measure> measures_of_heat();
 /// What is followed over the microbatch size.
 std::vector<Measure> measures_of_sweeps(spec::Task task);
 
-/// "Throughput" of "throughput".
-std::string capitalized(std::string text);
-
 /// A standard deviation, three digits. Below 0.0005 of its unit it is what rounding leaves of equal
 /// numbers: "0".
 std::string deviation_text(double deviation);

@@ -9,6 +9,7 @@
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/metrics/run/prediction_interval.h"
 #include "triplepoint/report/charts/measures.h"
@@ -132,7 +133,7 @@ std::string speed_sentence(const Comparison& c, std::size_t side) {
   else if (!of_step && is_known(step, side))
     text += fmt::format(" (step time {})", against(*step, side));
   if (c.find("whole_step_time_s") != nullptr) text = "over the whole run, " + text;
-  if (of_step || text.starts_with("over")) text = capitalized(std::move(text));
+  if (of_step || text.starts_with("over")) text = answers::capitalized(std::move(text));
   const ComparedRow* gpus = c.find("num_gpus");
   const ComparedRow* each = c.find("tokens_per_s_per_gpu");
   if (differs(gpus, side) && is_known(each, side))

@@ -18,13 +18,13 @@
 #include "triplepoint/answers/plots.h"
 #include "triplepoint/answers/results.h"
 #include "triplepoint/answers/run_figures.h"
+#include "triplepoint/answers/run_findings.h"
 #include "triplepoint/metrics/run/bottleneck_text.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/charts/measures.h"
 #include "triplepoint/report/figures/trace_figures.h"
-#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/document_page.h"
 
 namespace triplepoint::report {
@@ -56,18 +56,11 @@ std::string conditions_sentence(const run::Run& run) {
   if (settings.contains("power_limit"))
     text += fmt::format(", power limit of a GPU {}", settings["power_limit"]);
   if (settings.contains("clock_lock")) text += fmt::format(", clock {}", settings["clock_lock"]);
-  if (settings["faults"] != "none") text += fmt::format(", faults: {}", settings["faults"]);
+  if (!run.manifest.job->environment.faults.empty())
+    text += fmt::format(", faults: {}", settings["faults"]);
   text += fmt::format(", seed {}", settings["seed"]);
   if (settings.contains("horizon")) text += fmt::format("; {}", settings["horizon"]);
   return text + ".";
-}
-
-std::string verdict_sentence(const run::Run& run) {
-  const std::string text = answers::memory_text(run);
-  if (run.shutdown) return fmt::format(" {}.", run::shutdown_text(run));
-  if (text.empty()) return "";
-  return fmt::format(" {}{}", capitalized(text),
-                     run.manifest.fits_memory ? "." : ": the job does not fit in memory.");
 }
 
 /// Of all of a recording, as its summary says it.
@@ -88,9 +81,10 @@ void add_recorded_energy(const run::Run& run, std::vector<answers::KeyFigure>& t
 RunHead run_head(const run::Run& run, const Metrics& metrics) {
   std::vector<answers::KeyFigure> tiles = answers::key_figures(run, metrics);
   add_recorded_energy(run, tiles);
-  return {answers::title_of(run),
-          origin_sentence(run) + conditions_sentence(run) + verdict_sentence(run),
-          std::move(tiles)};
+  std::string facts = origin_sentence(run) + conditions_sentence(run);
+  if (const answers::RunVerdict verdict = answers::run_verdict(run); !verdict.words.empty())
+    facts += fmt::format(" {}{}.", answers::capitalized(verdict.words), verdict.numbers);
+  return {answers::title_of(run), std::move(facts), std::move(tiles)};
 }
 
 namespace {
@@ -138,17 +132,6 @@ std::string timeline_section(const run::Run& run, const std::vector<answers::Plo
       "time", "Over time",
       html_figure({"timeline-figure", title, "", "<div id=\"timeline\" class=\"timeline\"></div>",
                    std::move(table), true}));
-}
-
-/// From one finding to another, for the first stand above the timeline.
-std::string findings_list(const std::vector<RunFinding>& findings, std::size_t from,
-                          std::size_t to) {
-  std::string html;
-  for (std::size_t i = from; i < std::min(to, findings.size()); ++i)
-    html += fmt::format("<li>{} <a href=\"#{}\">See why</a></li>", escape(findings[i].text),
-                        escape(findings[i].anchor));
-  if (html.empty()) return "";
-  return fmt::format("<ol class=\"findings\" start=\"{}\">{}</ol>", from + 1, html);
 }
 
 Drawing kernels_of_run(const run::Run& run, const Metrics& metrics) {
@@ -387,25 +370,20 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   const Json timeline = timeline_data(run);
   const RunHead head = run_head(run, metrics);
   const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
-  std::vector<RunFinding> findings = run_findings(run, metrics);
+  std::vector<answers::Remark> findings = answers::run_findings(run, metrics);
   std::string body =
       html_header("run", head.title,
                   (findings.empty() ? "" : "<b>" + escape(findings.front().text) + "</b> ") +
                       escape(head.facts) + escape(assumed_text(numbers)));
   if (!findings.empty()) findings.erase(findings.begin());  // the verdict
   if (run::has_trained(run)) body += html_tiles(head.tiles);
-  if (const auto swing = profile ? swing_finding(*profile) : std::nullopt)
-    findings.push_back(*swing);
   // The first screen: what holds the run up, and when; the rest below the timeline.
-  constexpr std::size_t first = 3;
-  body += findings_list(findings, 0, first);
-  if (const DataTable phases = without_blank_columns(answers::phases_table(run));
-      phases.rows.size() > 1)
-    body += html_section("phases", "Phases", html_table(phases, "Phases of the run"));
+  const auto first = findings.begin() + std::min<std::ptrdiff_t>(3, std::ssize(findings));
+  body += section_html({.id = "", .title = "", .remarks = {findings.begin(), first}});
+  body += section_html(answers::faults_section(run));
   body += timeline_section(run, plots, timeline);
-  if (findings.size() > first)
-    body +=
-        html_section("findings", "More findings", findings_list(findings, first, findings.size()));
+  body += section_html(
+      {.id = "findings", .title = "More findings", .remarks = {first, findings.end()}});
   if (run::has_trained(run)) body += bottleneck_section(run, metrics);
   body += charts_section(run, metrics) + trace_section(run, metrics) + energy_section(metrics);
   if (profile) body += section_html(answers::power_section(*profile));

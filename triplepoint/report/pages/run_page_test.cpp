@@ -8,10 +8,10 @@
 #include "triplepoint/base/json.h"
 
 #include "triplepoint/answers/plots.h"
+#include "triplepoint/answers/run_findings.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/charts/energy_and_power.h"
 #include "triplepoint/report/figures/trace_figures.h"
-#include "triplepoint/report/findings/run_findings.h"
 #include "triplepoint/report/pages/index_page.h"
 #include "triplepoint/report/study_testing.h"
 
@@ -54,15 +54,15 @@ metrics::Metrics metrics_of_32() {
 }
 
 TEST_CASE("chassis: a slot lies behind the slots that warm its air") {
-  CHECK(slot_depths(chassis_of({{}, {1}, {0, 1}})) == std::vector<int32_t>{0, 1, 2});
+  CHECK(answers::slot_depths(chassis_of({{}, {1}, {0, 1}})) == std::vector<int32_t>{0, 1, 2});
 }
 
 TEST_CASE("chassis: slots that warm each other lie side by side") {
-  CHECK(slot_depths(chassis_of({{0, 1}, {1, 0}})) == std::vector<int32_t>{0, 0});
+  CHECK(answers::slot_depths(chassis_of({{0, 1}, {1, 0}})) == std::vector<int32_t>{0, 0});
 }
 
 TEST_CASE("chassis: a ring of slots has an end") {
-  const auto depths = slot_depths(chassis_of({{0, 0, 1}, {1}, {0, 1}}));
+  const auto depths = answers::slot_depths(chassis_of({{0, 0, 1}, {1}, {0, 1}}));
   for (const int32_t depth : depths)
     CHECK(depth < 3);
 }
@@ -209,11 +209,13 @@ TEST_CASE("run page: findings link to elements that are there") {
   m.throttle = {{"software_power_cap", 0.4}};
   m.energy_ledger_j = {{"compute", 5e5}};
   m.bottlenecks = {{.who = {3}, .evidence = {{run::Evidence::Kind::clock, 1500, 1800}}}};
-  const std::string page = run_page(run, m);
-  const auto findings = run_findings(run, m);
+  const std::string page = with_plain_blanks(run_page(run, m));
+  const auto findings = answers::run_findings(run, m);
   CHECK(findings.size() == 5);
-  for (const RunFinding& finding : findings)
-    CHECK(contains(page, "id=\"" + finding.anchor + "\""));
+  for (const answers::Remark& finding : findings) {
+    CHECK(contains(page, "id=\"" + finding.shown_by + "\""));
+    CHECK(contains(page, with_plain_blanks(escape(finding.text))));
+  }
 }
 
 TEST_CASE("run page: what a fault did is said, and who was waited for") {
@@ -234,14 +236,14 @@ TEST_CASE("run page: what a fault did is said, and who was waited for") {
   for (const double begin : {0.0, 1.0, 2.0, 4.0, 6.0})
     run.steps.push_back({.begin = instant_at(begin * unit::s),
                          .end = instant_at((begin + (begin < 4 ? 1 : 1.5)) * unit::s)});
-  const auto findings = run_findings(run, metrics_of_32());
+  const auto findings = answers::run_findings(run, metrics_of_32());
   REQUIRE(!findings.empty());
   CHECK(contains(findings[0].text, "Steps take 50 % longer than before it."));
   CHECK(contains(findings[0].text, " others wait for GPU 1."));
-  CHECK(std::ranges::any_of(findings, [](const RunFinding& finding) {
+  CHECK(std::ranges::any_of(findings, [](const answers::Remark& finding) {
     return contains(finding.text, "The hottest GPU in the last step is");
   }));
-  CHECK(contains(run_page(run, metrics_of_32()), "id=\"" + findings[0].anchor + "\""));
+  CHECK(contains(run_page(run, metrics_of_32()), "id=\"" + findings[0].shown_by + "\""));
 }
 
 TEST_CASE("kernels that compute for less time than the MFU needs are called incomplete") {
@@ -249,7 +251,7 @@ TEST_CASE("kernels that compute for less time than the MFU needs are called inco
   m.step_time = 10 * unit::s;
   m.kernels.compute = 0.9 * unit::s;
   m.mfu = 0.52;
-  const auto text_of = [&] { return run_findings(sample_run(), m).front().text; };
+  const auto text_of = [&] { return answers::run_findings(sample_run(), m).front().text; };
   CHECK(contains(text_of(), "less than an MFU of 52 % needs"));
   m.kernels.compute = 7 * unit::s;
   CHECK(contains(text_of(), "70 % is matrix products and attention"));
@@ -260,7 +262,7 @@ TEST_CASE("a single held GPU is named, and of equally warm GPUs none is the hott
   m.temperature_per_gpu_c = {80, 80.2, 79.9, 80};
   m.throttle = {{"hardware_power_brake", 0.25}};
   m.throttle_per_gpu = {{"hardware_power_brake", {0, 0, 0, 1}}};
-  const auto findings = run_findings(sample_run(), m);
+  const auto findings = answers::run_findings(sample_run(), m);
   const auto tells = [&](const std::string& words) {
     return std::ranges::any_of(findings, [&](const auto& f) { return contains(f.text, words); });
   };
@@ -269,7 +271,7 @@ TEST_CASE("a single held GPU is named, and of equally warm GPUs none is the hott
   CHECK_FALSE(tells("The hottest GPU"));
   m.throttle_per_gpu = {{"hardware_power_brake", {0.2, 0.3, 0.2, 0.3}}};
   m.temperature_per_gpu_c = {70, 80};
-  CHECK(std::ranges::any_of(run_findings(sample_run(), m), [](const auto& f) {
+  CHECK(std::ranges::any_of(answers::run_findings(sample_run(), m), [](const auto& f) {
     return contains(f.text, "GPUs are throttled 25 % of the time");
   }));
 }
