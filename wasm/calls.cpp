@@ -25,7 +25,7 @@
 #include "triplepoint/flags/simulation_flags.h"
 #include "triplepoint/formats/export.h"
 #include "triplepoint/formats/job_scripts.h"
-#include "triplepoint/metrics/run/bottleneck_text.h"
+#include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/report/charts/charts.h"
 #include "triplepoint/report/charts/chassis_picture.h"
 #include "triplepoint/report/compare/compare.h"
@@ -193,19 +193,12 @@ Result<Json> step(const Json& request) {
 }
 
 std::string verdict_of(const flags::JobResults& results) {
-  const run::Run& run = results.run;
-  if (run.shutdown) return run::shutdown_text(run) + ".";
-  const std::string memory = answers::memory_text(run);
-  if (!run.manifest.fits_memory) {
-    const flags::FittingFlags fitting = flags::flags_that_fit(results);
-    return fmt::format("Out of memory: {}.{}", memory,
-                       fitting.flags.empty() ? "" : " " + fitting.text() + ".");
-  }
-  if (results.metrics.bottlenecks.empty()) return fmt::format("Fits in memory: {}.", memory);
-  const auto& first = results.metrics.bottlenecks.front();
-  return fmt::format("Fits in memory: {}. {} {}", memory,
-                     metrics::bottleneck_sentence(first, results.metrics.step_time),
-                     metrics::bottleneck_advice(first));
+  std::string text = answers::run_verdict(results.run).sentence();
+  if (const auto fitting = flags::flags_that_fit(results); !fitting.flags.empty())
+    text += " " + fitting.text() + ".";
+  if (!results.metrics.bottlenecks.empty())
+    text += " " + answers::run_findings(results.run, results.metrics).front().text;
+  return text;
 }
 
 /// Time, energy, money and CO2 of a whole training. At a given power each is proportional to the

@@ -11,6 +11,7 @@
 
 #include "triplepoint/answers/document.h"
 #include "triplepoint/answers/figures.h"
+#include "triplepoint/answers/labels.h"
 #include "triplepoint/metrics/economics/bill.h"
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/metrics/run/fault_effects.h"
@@ -41,6 +42,7 @@ std::string title_of(const run::Run&);
 struct RunVerdict {
   std::string words, numbers;
   Style style = Style::plain;
+  std::string sentence() const { return words.empty() ? "" : capitalized(words) + numbers + "."; }
 };
 RunVerdict run_verdict(const run::Run&);
 

@@ -81,10 +81,10 @@ void add_recorded_energy(const run::Run& run, std::vector<answers::KeyFigure>& t
 RunHead run_head(const run::Run& run, const Metrics& metrics) {
   std::vector<answers::KeyFigure> tiles = answers::key_figures(run, metrics);
   add_recorded_energy(run, tiles);
-  std::string facts = origin_sentence(run) + conditions_sentence(run);
-  if (const answers::RunVerdict verdict = answers::run_verdict(run); !verdict.words.empty())
-    facts += fmt::format(" {}{}.", answers::capitalized(verdict.words), verdict.numbers);
-  return {answers::title_of(run), std::move(facts), std::move(tiles)};
+  const std::string verdict = answers::run_verdict(run).sentence();
+  return {answers::title_of(run),
+          origin_sentence(run) + conditions_sentence(run) + (verdict.empty() ? "" : " " + verdict),
+          std::move(tiles)};
 }
 
 namespace {
