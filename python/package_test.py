@@ -335,7 +335,7 @@ class Notebooks(unittest.TestCase):
         for words in ("33.6 s", "exposed communication", "<polyline", "power of a GPU", "<li>"):
             self.assertIn(words, shown)
         self.assertLess(len(shown), 100_000)
-        self.assertIn("does not fit in memory", tp.simulate(tp.Job(model="gpt3-175b", cluster="hgx-h100"))._repr_html_())
+        self.assertIn("Out of memory", tp.simulate(tp.Job(model="gpt3-175b", cluster="hgx-h100"))._repr_html_())
 
     def test_names_of_others_are_no_markup(self):
         with tempfile.TemporaryDirectory() as folder:
