@@ -232,7 +232,7 @@ Json key_figures_json(const flags::JobResults& results) {
 
 Json figures_json(const flags::JobResults& results) {
   Json list = Json::array();
-  for (const report::Figure& figure : report::run_figures(results.run, results.metrics))
+  for (const report::Drawing& figure : report::run_figures(results.run, results.metrics))
     list.push_back({{"id", figure.id}, {"html", report::html_figure(figure)}});
   return list;
 }

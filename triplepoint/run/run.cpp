@@ -14,7 +14,7 @@ namespace triplepoint::run {
 std::string_view shared_name(std::string_view name) {
   static std::mutex mutex;
   static std::set<std::string, std::less<>> names;
-  const std::scoped_lock lock(mutex);
+  const std::lock_guard lock(mutex);
   const auto found = names.find(name);
   return found != names.end() ? *found : *names.emplace(name).first;
 }
