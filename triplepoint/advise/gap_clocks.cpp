@@ -250,8 +250,7 @@ std::optional<ClockCause> spread_of_boards(const run::Run& run, const Metrics& s
         seen.temperature_per_gpu_c[as_size(slowest)], clock, middle);
     part.advice = is_alone_hot(run, seen, plain, as_size(slowest))
                       ? "check its heat sink and paste: the other GPUs of its node are as cool as "
-                        "they should "
-                        "be"
+                        "they should be"
                       : fmt::format("compare inlet temperature, air and coolant with {}",
                                     source_of(against_recording));
   }
@@ -294,10 +293,6 @@ void name_core_wait(const run::Run& run, const Bottleneck& late, GapPart& part) 
       fmt::format("{}; it waits {} of a step for a core", part.what, time_of(own)), part.cost);
 }
 
-}  // namespace
-
-namespace {
-
 /// Links and hosts of a job that are as slow as these are seen to be.
 std::optional<JobChange> change_of(const Bottleneck& slow) {
   using Kind = run::Evidence::Kind;
@@ -334,21 +329,25 @@ bool name_slow_devices(const run::Run& run, const metrics::StepPattern& pattern,
                        const std::vector<int32_t>& named, GapPart& part) {
   if (pattern.levels.empty() || run.series.empty()) return false;
   const auto slowest = std::ranges::max_element(pattern.levels, {}, &metrics::StepLevel::time);
-  run::Run then = run;
-  then.timeline = {};
-  then.summaries.clear();
-  then.bottlenecks.clear();
+  const Seconds shortest = std::ranges::min(pattern.levels, {}, &metrics::StepLevel::time).time;
+  run::Run then;  // without spans, of which a trace may have millions
+  then.manifest = run.manifest;
+  then.devices = run.devices;
+  then.series = run.series;
+  then.numbers = run.numbers;
   then.manifest.origin = run::Origin::measured;  // a simulation tells of its last step alone
   const auto first = std::min(slowest->first, std::ssize(run.steps));
   const auto last = std::min(slowest->first + slowest->steps, std::ssize(run.steps));
   then.steps.assign(run.steps.begin() + first, run.steps.begin() + last);
   const auto all = slow_ones(then, metrics::measure(then), std::nullopt, true);
   const auto is_new = [&](const SlowOnes& one) {
-    return std::ranges::none_of(run.devices, [&](const run::Device& device) {
-      const bool of_node = one.what.of == Bottleneck::Of::node;
-      return std::ranges::count(one.what.who, of_node ? device.node : device.index) > 0 &&
-             std::ranges::count(named, device.index) > 0;
-    });
+    // Its clock has to be able to explain most of what those steps are longer.
+    return one.cost > 0.5 * (slowest->time - shortest) &&
+           std::ranges::none_of(run.devices, [&](const run::Device& device) {
+             const bool of_node = one.what.of == Bottleneck::Of::node;
+             return std::ranges::count(one.what.who, of_node ? device.node : device.index) > 0 &&
+                    std::ranges::count(named, device.index) > 0;
+           });
   };
   const auto found = std::ranges::find_if(all, is_new);
   if (found == all.end()) return false;

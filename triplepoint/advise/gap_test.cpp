@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "triplepoint/base/must_testing.h"
+
 #include "triplepoint/advise/gap_testing.h"
 
 namespace triplepoint::advise {
@@ -113,6 +115,18 @@ TEST_CASE("a fault that has ended is told of its time, and one network has one p
   const Gap flapping = gap_with({"node=0,link=0.05,every=2s"});
   CHECK(std::ranges::count(flapping.parts, "links", &GapPart::cause) <= 1);
   CHECK(flapping.unexplained > -0.05 * (flapping.measured - flapping.base));
+}
+
+TEST_CASE("a slower clock is no cause of steps that are longer than it can make them") {
+  spec::Job job = dense_job();
+  job.cluster = must(spec::load_cluster(spec::default_library(), "hgx-h100"));
+  job.cluster.num_nodes = 2;
+  const run::Run predicted = sim::simulate(job, {});
+  for (const char* fault : {"node=1,link=0.2@30s..90s", "gpu=3,power=0.7@30s..90s"})
+    job.environment.faults.push_back(*spec::parse_fault(fault));
+  const Gap gap = gap_of(sim::simulate(job, {.duration = 120 * unit::s}), &predicted);
+  REQUIRE(gap.parts.size() == 1);
+  CHECK(gap.parts[0].cause == "spell");
 }
 
 TEST_CASE("two GPUs of one node with power limits only they have are no slow node") {

@@ -417,7 +417,8 @@ class Operators {
                                                       : DataCell("kind"));
   }
   static DataCell no_flops(const Row& row) {
-    return Missing{row.known > 0 ? "it has no products" : "its work is not known from shapes"};
+    return Missing{row.known > 0 ? "no FLOPs are counted for it"
+                                 : "its work is not known from shapes"};
   }
   std::vector<DataCell> rate_cells(const Row& row) const {
     const double seconds = as_real(row.known) * 1e-9;
