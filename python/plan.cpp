@@ -38,11 +38,13 @@ py::tuple plan(const Job& job, const FlagTexts& texts, const py::object& progres
   return py::make_tuple(json_text(answers::document_json(plans.answer)), std::move(plans.jobs));
 }
 
-std::string calibrate(const std::vector<std::string>& files, const std::optional<std::string>& job,
-                      const std::string& output, int threads) {
+using MeasuredFile = std::pair<std::string, std::optional<std::string>>;  // and the job it ran
+
+std::string calibrate(const std::vector<MeasuredFile>& files, const std::string& output,
+                      int threads) {
   return wait_for<std::string>([=](Work&) -> Result<std::string> {
-    const auto inputs = mapped(files, [&](const std::string& file) {
-      return app::LearnInput{file, job};
+    const auto inputs = mapped(files, [](const MeasuredFile& one) {
+      return app::LearnInput{one.first, one.second};
     });
     return json_text(answers::document_json(
         TPT_TRY(app::learn_from_files(TPT_TRY(spec::require_library()), inputs, output,

@@ -244,6 +244,9 @@ def _names_of(runs):
 def calibrate(*files, output, job=None, threads=None):
     """Learns from measured runs: tables, recordings, logs, traces, temperatures; writes the folder `output` for ``with_``.
 
-    job: a file that says what inputs ran that do not say so themselves. Returns what was learned as a dict, its sentence under "verdict".
+    job: a file that says what inputs ran that do not say so themselves; of one input, a pair does: ``(file, job)``. Returns what was learned as
+    a dict, its sentence under "verdict".
     """
-    return json.loads(_core.calibrate([os.fspath(file) for file in files], None if job is None else os.fspath(job), os.fspath(output), threads or 0))
+    pairs = [file if isinstance(file, tuple) else (file, job) for file in files]
+    return json.loads(_core.calibrate([(os.fspath(file), None if ran is None else os.fspath(ran)) for file, ran in pairs], os.fspath(output),
+                                      threads or 0))
