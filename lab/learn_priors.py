@@ -183,6 +183,10 @@ keys = ["remainder.other_gpu"]
 kind = "fitted"
 cite = "lab/other_gpus.py: of 11 sources three rows of one GPU given, those of their others predicted; means of medians 17.9 % as shipped, 16.9 at 1, 16.1 at 0.5, 16.5 at 0.3"
 [[source]]
+keys = ["remainder.kernels"]
+kind = "assumed"
+cite = "seven published sums of compute kernels of one source differ from predicted ones by 4.7 % (standard deviation, as read from figure 10 of the MICRO 2025 paper), the noise of a step included"
+[[source]]
 keys = ["power.*"]
 kind = "assumed"
 cite = "mean power of training, sources differ by 10 % (standard deviation) and rows of one by 5 %: validation/power-mlperf-*/errors.csv"
@@ -201,13 +205,13 @@ def write(path, logs, sources, sweeps):
     priors = Priors(logs)
     rows = sum(len(sweep.ids) for sweep in sweeps)
     sections = [("spread", zip(SPREAD, priors.spread)),
-                ("remainder", list(zip(REMAINDER, (priors.common, priors.near, priors.noise))) + [("noise_tails", TAILS), ("coefficient_tails", 30), ("surprise", SURPRISE), ("other_gpu", OTHER_GPU)]),
+                ("remainder", list(zip(REMAINDER, (priors.common, priors.near, priors.noise))) + [("kernels", 0.05), ("noise_tails", TAILS), ("coefficient_tails", 30), ("surprise", SURPRISE), ("other_gpu", OTHER_GPU)]),
                 ("distance", zip(DISTANCE, priors.weights)), ("power", POWER.items()), ("room", ROOM.items())]
     with open(path, "w", encoding="utf-8") as file:
         file.write("# SPDX-License-Identifier: Apache-2.0\n"
                    "# How much machines and software differ from what is shipped, before anything is measured on them; written by lab/learn_priors.py. spread: standard\n"
                    "# deviations of ln(factor) of each coefficient. remainder: of ln(time) that no coefficient explains: common to all runs of one place; near, shared by\n"
-                   "# runs that are alike; noise of one measurement; tails: degrees of freedom of Student's t, of noise and of coefficients; surprise: of the scale of\n"
+                   "# runs that are alike; noise of one measurement; kernels: on top of it, of seconds of kernels; tails: degrees of freedom of Student's t, of noise and of coefficients; surprise: of the scale of\n"
                    "# forecasts; other_gpu: how coefficients on GPUs of two kinds correlate. distance: how much less alike two runs are, per doubling of a size or for another word: near remainders correlate by the product of (1 + d) exp(-d).\n")
         for name, numbers in sections:
             file.write(f"[{name}]\n" + "".join(f"{key:17} = {value:.3g}\n" for key, value in numbers) + "\n")

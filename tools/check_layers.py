@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "metrics": "base spec run workload",
     "trace_report": "base spec run store trace metrics",
     "answers": "base spec run workload metrics",
-    "learn": "base spec thermal sim",
+    "learn": "base spec thermal sim metrics",
     "calibrate": "base spec workload perf power thermal clock sim metrics learn",
     "search": "base spec run workload sim metrics answers",
     "advise": "base spec formats run workload sim metrics answers search",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/files.h"
@@ -37,6 +38,18 @@ std::string jobless(const std::string& file) {
          file + "`";
 }
 
+/// Of a mean rank in a step, where they are enough of it to tell something.
+std::vector<std::pair<learn::TimeOf, double>> kernel_times(const metrics::KernelSeconds& kernels,
+                                                           Seconds step) {
+  constexpr double least_share = 0.02;
+  std::vector<std::pair<learn::TimeOf, double>> times;
+  if (kernels.compute > least_share * step)
+    times.emplace_back(learn::TimeOf::compute, kernels.compute / unit::s);
+  if (kernels.memory > least_share * step)
+    times.emplace_back(learn::TimeOf::memory, kernels.memory / unit::s);
+  return times;
+}
+
 void learn_of(const std::string& file, const spec::Job& job, std::optional<Seconds> time,
               const run::Run& run, calibrate::OwnRuns& own) {
   Telemetry seen;
@@ -45,9 +58,11 @@ void learn_of(const std::string& file, const spec::Job& job, std::optional<Secon
   if (const auto note = busy_machine_note(run.numbers)) own.doubts.push_back({file, *note});
   if (const auto impossible = time ? calibrate::faster_than_peak(job, *time) : std::nullopt)
     own.skipped.push_back({file, *impossible});
-  else if (time)
-    own.runs.push_back({file, job, *time / unit::s, metrics::measure(run).power_mean_w});
-  else if (heat.empty())
+  else if (time) {
+    const metrics::Metrics seen_of = metrics::measure(run);
+    own.runs.push_back({file, job, *time / unit::s, seen_of.power_mean_w,
+                        kernel_times(seen_of.kernels, *time)});
+  } else if (heat.empty())
     own.skipped.push_back({file, "it has no step and no temperature"});
   if (!heat.empty()) own.heat.push_back({job, std::move(heat)});
 }
@@ -244,17 +259,27 @@ Section learned_coefficients(const learn::Calibration& calibration) {
 
 namespace {
 
+std::string time_words(learn::TimeOf of) {
+  switch (of) {
+    case learn::TimeOf::step: return "a step";
+    case learn::TimeOf::compute: return "products, attention";
+    case learn::TimeOf::memory: return "norms, elementwise";
+  }
+  return "";
+}
+
 Section runs(const Learned& learned) {
   DataTable table{.name = "runs",
-                  .title = "Predicted against measured step time",
+                  .title = "Predicted against measured time of a step",
                   .columns = {{"run", "run"},
+                              {"of", "seconds of"},
                               {"measured_s", "measured s", 1, 3},
                               {"shipped_s", "as shipped", 1, 3},
                               {"learned_s", "learned", 1, 3},
                               {"left_out_s", "from the others", 1, 3}}};
   for (const learn::RunCheck& run : learned.runs)
-    table.add({run.name, run.measured, run.shipped, run.learned,
-               learned.runs.size() > 1 ? DataCell(run.left_out) : Missing{"there are no others"}});
+    table.add({run.name, time_words(run.of), run.measured, run.shipped, run.learned,
+               learned.calibration.runs() > 1 ? DataCell(run.left_out) : Missing{"there are no others"}});
   return {.id = "runs", .title = "How your runs are predicted", .tables = {std::move(table)}};
 }
 
@@ -320,7 +345,8 @@ Section next(const Learned& learned) {
 
 std::string verdict_of(const Learned& learned) {
   std::string text;
-  const std::vector<learn::RunCheck>& runs = learned.runs;
+  std::vector<learn::RunCheck> runs = learned.runs;
+  std::erase_if(runs, [](const auto& run) { return run.of != learn::TimeOf::step; });
   if (runs.size() == 1)
     text =
         fmt::format("Learned from 1 run, whose steps take {:.0f} % {} than predicted as shipped.",
@@ -357,8 +383,10 @@ Json learned_numbers(const Learned& learned, const calibrate::OwnRuns& own,
   const Posterior& known = learned.calibration.posterior();
   for (std::size_t k = 0; k < learn::coefficient_count; ++k) {
     const std::vector<double> taught = known.taught(k);
+    std::map<std::string, double> by_run;
     for (std::size_t i = 0; i < taught.size(); ++i)
-      json["taught_by"][learn::coefficients()[k].name][known.evidence()[i].run] = taught[i];
+      by_run[known.evidence()[i].run] += taught[i];
+    json["taught_by"][learn::coefficients()[k].name] = by_run;
   }
   for (const learn::Contradiction& found : learned.contradictions)
     json["contradictions"].push_back({{"runs", found.runs}, {"ratio", found.ratio}});

@@ -87,6 +87,7 @@ Json json_of(const Evidence& one) {
   Json json = {{"run", one.run},
                {"residual", one.residual},
                {"doubt", one.doubt},
+               {"of", time_names[static_cast<std::size_t>(one.of)]},
                {"slopes", by_name(one.slopes)}};
   for (std::size_t k = 0; k < size_knobs.size(); ++k)
     json["knobs"][size_knobs[k]] = one.knobs.sizes[k];
@@ -99,6 +100,8 @@ Evidence evidence_of(const Json& json) {
   Evidence one{.run = json.at("run").get<std::string>(),
                .residual = json.at("residual").get<double>(),
                .doubt = json.at("doubt").get<double>()};
+  const auto of = std::ranges::find(time_names, json.at("of").get<std::string>());
+  if (of != time_names.end()) one.of = static_cast<TimeOf>(of - time_names.begin());
   ByName slopes{&one.slopes};
   FieldsOfJson fields{json.at("slopes")};
   visit_fields(fields, slopes);
@@ -233,7 +236,7 @@ Evidence Calibration::forecast(const spec::Job& applied, double seconds) const {
 double Calibration::interval_factor(const Evidence& forecast) const {
   // Of 100 values of a normal distribution, 80 lie within these standard deviations.
   constexpr double eighty_of_hundred = 1.2816;
-  return std::exp(eighty_of_hundred * posterior_.spread(forecast.slopes, forecast.knobs));
+  return std::exp(eighty_of_hundred * posterior_.spread(forecast));
 }
 
 double Calibration::probability_longer(const Evidence& b, double seconds_b, const Evidence& a,
@@ -301,7 +304,7 @@ double narrowing_of(const Posterior& known, const std::vector<Candidate>& all,
   double before = 0, taken = 0;
   for (const Candidate& one : all) {
     if (!one.evidence) continue;
-    const double spread = known.spread(one.evidence->slopes, one.evidence->knobs);
+    const double spread = known.spread(*one.evidence);
     before += spread * spread;
     taken += known.narrowed(*one.evidence, *measured.evidence);
   }

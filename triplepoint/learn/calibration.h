@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "triplepoint/base/lists.h"
 #include "triplepoint/base/result.h"
 
 #include "triplepoint/spec/job.h"
@@ -46,7 +49,9 @@ class Calibration {
 
   const Posterior& posterior() const { return posterior_; }
   const LearnedPower& power() const { return power_; }
-  std::size_t runs() const { return posterior_.evidence().size(); }
+  std::size_t runs() const {  // whose steps were measured
+    return as_size(std::ranges::count(posterior_.evidence(), TimeOf::step, &Evidence::of));
+  }
   const std::optional<Room>& room() const { return room_; }
   /// What a job by this place rests on: how many runs taught times, what of the step they leave
   /// unexplained, and temperatures of how many GPUs.
@@ -80,13 +85,15 @@ struct OwnRun {
   spec::Job job;
   double seconds = 0;                          // of a step
   std::optional<double> watts = std::nullopt;  // of a GPU, mean over steps
+  std::vector<std::pair<TimeOf, double>> kernels = {};  // seconds of a mean rank in a step
 };
 
-/// How a run was predicted, in seconds.
+/// How a time of a run was predicted, in seconds.
 struct RunCheck {
   std::string name;
+  TimeOf of = TimeOf::step;
   double measured = 0, shipped = 0, learned = 0;
-  double left_out = 0;  // by what the others taught
+  double left_out = 0;  // by what the other runs taught
 };
 
 /// One or several runs of a job that lie further apart than noise allows.

@@ -102,6 +102,48 @@ TEST_CASE("one given run predicts itself, and another of its kind better than be
         0.5 * std::abs(std::log(seconds_of(other) / measured)));
 }
 
+double kernel_seconds(const spec::Job& job, TimeOf of) {
+  const auto time = must(log_time(job, of));
+  return std::exp(time);
+}
+
+TEST_CASE("kernels in a recording tell slow kernels from a slow network, which a step does not") {
+  const spec::Job job = job_of(4, 2, 1);
+  for (const char* slower : {"in_context", "nic"}) {
+    CAPTURE(slower);
+    LogFactors truth{};
+    truth[index_of(slower)] = slower == std::string_view("nic") ? 0.8 : 0.15;
+    const spec::Job there = scaled(job, truth);
+    OwnRun run{.name = "run", .job = job, .seconds = seconds_of(there)};
+    const Learned by_step = learned_from({run});
+    run.kernels = {{TimeOf::compute, kernel_seconds(there, TimeOf::compute)},
+                   {TimeOf::memory, kernel_seconds(there, TimeOf::memory)}};
+    const Learned by_kernels = learned_from({run});
+    const std::size_t kernels = index_of("in_context");
+    const auto miss = [&](const Learned& learned) {
+      return std::abs(learned.calibration.posterior().mean()[kernels] - truth[kernels]);
+    };
+    CHECK(miss(by_kernels) < 0.7 * miss(by_step));
+    const auto spread = [&](const Learned& learned) {
+      return learned.calibration.posterior().spreads()[kernels];
+    };
+    CHECK(spread(by_kernels) < 0.85 * spread(by_step));
+    CHECK(by_kernels.runs.size() == 3);
+    CHECK(by_kernels.calibration.runs() == 1);
+  }
+}
+
+TEST_CASE("a run is foretold from the other runs, and not from its own kernels") {
+  std::vector<OwnRun> runs = runs_at({job_of(1, 2, 1), job_of(1, 4, 2)}, {});
+  runs[0].seconds *= 1.2;
+  runs[0].kernels = {{TimeOf::compute, 1.2 * kernel_seconds(runs[0].job, TimeOf::compute)}};
+  const Learned learned = learned_from(runs);
+  REQUIRE(learned.runs.size() == 3);
+  CHECK(learned.runs[0].left_out == Approx(learned.runs[0].shipped).epsilon(0.02));
+  CHECK(learned.runs[1].left_out == Approx(learned.runs[1].shipped).epsilon(0.02));
+  CHECK(learned.runs[2].left_out > 1.02 * learned.runs[2].shipped);
+}
+
 TEST_CASE("forecasts are surer with more runs, and less sure further away") {
   const auto runs = runs_at(sweep(), {});
   const Calibration none(Posterior(shipped_priors(), {}));

@@ -6,6 +6,7 @@
 
 #include "triplepoint/spec/names.h"
 
+#include "triplepoint/metrics/metrics.h"
 #include "triplepoint/sim/simulate.h"
 
 namespace triplepoint::learn {
@@ -135,21 +136,30 @@ spec::Job stretched(spec::Job job, double x) {
   return job;
 }
 
+std::optional<double> log_time(const spec::Job& job, TimeOf of) {
+  if (of == TimeOf::step) return log_step_time(job);
+  const metrics::Metrics simulated = metrics::measure(sim::simulate(job, {.causes = false}));
+  const Seconds time =
+      of == TimeOf::compute ? simulated.kernels.compute : simulated.kernels.memory;
+  if (!(time > Seconds())) return std::nullopt;
+  return std::log(time / unit::s);
+}
+
 std::optional<double> log_step_time(const spec::Job& job) {
   const std::optional<Seconds> time = sim::find_steady_step_time(job);
   if (!time || !(*time > Seconds())) return std::nullopt;
   return std::log(*time / unit::s);
 }
 
-LogFactors sensitivities(const spec::Job& job, double log_time) {
+LogFactors sensitivities(const spec::Job& job, double log_seconds, TimeOf of) {
   LogFactors slopes{};
   for (std::size_t k = 0; k < coefficient_count; ++k) {
     LogFactors slower{};
     slower[k] = difference;
     const spec::Job there = scaled(job, slower);
     if (there == job) continue;  // the job has nothing of it
-    if (const std::optional<double> time = log_step_time(there))
-      slopes[k] = (*time - log_time) / difference;
+    if (const std::optional<double> time = log_time(there, of))
+      slopes[k] = (*time - log_seconds) / difference;
   }
   return slopes;
 }

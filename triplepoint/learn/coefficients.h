@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,8 +35,14 @@ spec::Job scaled(spec::Job, const LogFactors&);
 /// The job where everything takes exp(log_factor) times as long: kernels, transfers and the host.
 spec::Job stretched(spec::Job, double log_factor);
 
-/// ln(seconds of a step) at thermal steady state; nothing where the job does not fit in memory or a
-/// device would shut down.
+/// What of a run was timed: a step; or, of a rank's kernels in one step, matrix products and
+/// attention; or norms, elementwise kernels and copies (metrics::KernelSeconds), mean over ranks.
+enum class TimeOf : uint8_t { step, compute, memory };
+inline constexpr std::array<std::string_view, 3> time_names = {"step", "compute", "memory"};
+
+/// ln(seconds) at thermal steady state; nothing where the job does not fit in memory, a device would
+/// shut down or there are no such kernels.
+std::optional<double> log_time(const spec::Job&, TimeOf);
 std::optional<double> log_step_time(const spec::Job&);
 
 /// d ln t / d ln(factor) of every coefficient, by differences towards longer times:
@@ -44,7 +51,7 @@ std::optional<double> log_step_time(const spec::Job&);
 ///
 /// h is so long that steps of the clock, which a power limit sets, do not matter, and that a host
 /// shows that is hidden behind its device and may be much slower. `log_time`: ln t(0).
-LogFactors sensitivities(const spec::Job&, double log_time);
+LogFactors sensitivities(const spec::Job&, double log_time, TimeOf = TimeOf::step);
 
 /// What one job differs in from another, as far as a prediction's error may depend on it: sizes by
 /// their log2 (recompute by 0, 1, 2: none, selective, full), and words.

@@ -17,9 +17,19 @@ constexpr double contradiction_ratio = 1.3;
 // (validation/*/jobs.csv); milliseconds for seconds are off by 1,000.
 constexpr double most_off = 100;
 
-/// A job that one or several runs measured.
+/// A time of a run.
+struct Measurement {
+  const OwnRun* run = nullptr;
+  TimeOf of = TimeOf::step;
+  double seconds = 0;
+  double doubt = 0;
+  std::size_t place = 0;  // in jobs_
+};
+
+/// A time of a job, that one or several runs measured.
 struct Measured {
   const OwnRun* run = nullptr;  // the first of them
+  TimeOf of = TimeOf::step;
   double shipped = 0;           // ln t as it is shipped
   LogFactors at{};              // the coefficients of its GPU, as they are now
   double here = 0;              // ln t there
@@ -38,11 +48,9 @@ class Learning {
   Learning(const Priors& priors, const std::vector<OwnRun>& runs, int threads)
       : priors_(priors), threads_(threads) {
     for (const OwnRun& run : runs) {
-      const auto same = std::ranges::find_if(
-          jobs_, [&](const Measured& known) { return same_job(known.run->job, run.job); });
-      places_.push_back(as_size(same - jobs_.begin()));
-      if (same == jobs_.end()) jobs_.push_back({.run = &run});
-      runs_.push_back(&run);
+      add({.run = &run, .seconds = run.seconds});
+      for (const auto& [of, seconds] : run.kernels)
+        add({.run = &run, .of = of, .seconds = seconds, .doubt = priors.remainder.kernels});
     }
   }
 
@@ -59,35 +67,38 @@ class Learning {
   }
 
  private:
+  void add(Measurement measured) {
+    const auto same = std::ranges::find_if(jobs_, [&](const Measured& known) {
+      return known.of == measured.of && same_job(known.run->job, measured.run->job);
+    });
+    measured.place = as_size(same - jobs_.begin());
+    if (same == jobs_.end()) jobs_.push_back({.run = measured.run, .of = measured.of});
+    measured_.push_back(measured);
+  }
+
   void predict_shipped() {
     parallel_for(jobs_.size(), threads_, [&](std::size_t j) {
-      if (const auto time = log_step_time(jobs_[j].run->job)) {
+      if (const auto time = log_time(jobs_[j].run->job, jobs_[j].of)) {
         jobs_[j].shipped = jobs_[j].here = *time;
         jobs_[j].predicted = true;
       }
     });
-    std::vector<const OwnRun*> kept;
-    std::vector<std::size_t> places;
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-      const Measured& job = jobs_[places_[i]];
-      if (!job.predicted) {
-        left_out_.emplace_back(runs_[i]->name,
+    std::erase_if(measured_, [&](const Measurement& one) {
+      const Measured& job = jobs_[one.place];
+      const bool is_off =
+          job.predicted && std::abs(std::log(one.seconds) - job.shipped) > std::log(most_off);
+      if (one.of == TimeOf::step && !job.predicted)
+        left_out_.emplace_back(one.run->name,
                                "it ran, and does not fit in memory by our estimate, so that "
                                "there is no time to compare");
-      } else if (std::abs(std::log(runs_[i]->seconds) - job.shipped) > std::log(most_off)) {
+      if (one.of == TimeOf::step && is_off)
         left_out_.emplace_back(
-            runs_[i]->name,
+            one.run->name,
             fmt::format("{:.3g} s of a step were measured and {:.3g} s predicted, too far apart to "
                         "be one job; check the unit of the time, and the job",
-                        runs_[i]->seconds, std::exp(job.shipped)));
-      } else {
-        kept.push_back(runs_[i]);
-        places.push_back(places_[i]);
-      }
-    }
-    runs_ = std::move(kept);
-    places_ = std::move(places);
-    doubt_.assign(runs_.size(), 0);
+                        one.seconds, std::exp(job.shipped)));
+      return is_off || !job.predicted;
+    });
   }
 
   /// Runs of one job that lie further apart than noise does teach no more than their spread.
@@ -95,17 +106,16 @@ class Learning {
     for (std::size_t j = 0; j < jobs_.size(); ++j) {
       Contradiction found;
       double shortest = 0, longest = 0;
-      for (std::size_t i = 0; i < runs_.size(); ++i) {
-        if (places_[i] != j) continue;
-        const double seconds = runs_[i]->seconds;
-        shortest = found.runs.empty() ? seconds : std::min(shortest, seconds);
-        longest = std::max(longest, seconds);
-        found.runs.push_back(runs_[i]->name);
+      for (const Measurement& one : measured_) {
+        if (one.place != j || one.of != TimeOf::step) continue;
+        shortest = found.runs.empty() ? one.seconds : std::min(shortest, one.seconds);
+        longest = std::max(longest, one.seconds);
+        found.runs.push_back(one.run->name);
       }
       if (found.runs.size() < 2 || longest < (1 - 1e-9) * contradiction_ratio * shortest) continue;
       found.ratio = longest / shortest;
-      for (std::size_t i = 0; i < runs_.size(); ++i)
-        if (places_[i] == j) doubt_[i] = std::log(found.ratio);
+      for (Measurement& one : measured_)
+        if (one.place == j) one.doubt = std::log(found.ratio);
       contradictions_.push_back(std::move(found));
     }
   }
@@ -118,10 +128,10 @@ class Learning {
       if (!job.predicted) return;
       job.at = known.mean(knobs_of(job.run->job));
       const spec::Job there = scaled(job.run->job, job.at);
-      const auto time = log_step_time(there);
+      const auto time = log_time(there, job.of);
       if (!time) return;
       job.here = *time;
-      if (slopes == Slopes::anew) job.slopes = sensitivities(there, *time);
+      if (slopes == Slopes::anew) job.slopes = sensitivities(there, *time, job.of);
     });
   }
 
@@ -139,19 +149,18 @@ class Learning {
   }
 
   std::vector<Evidence> evidence() const {
-    std::vector<Evidence> all;
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-      const Measured& job = jobs_[places_[i]];
-      double residual = std::log(runs_[i]->seconds) - job.here;
+    return mapped(measured_, [&](const Measurement& one) {
+      const Measured& job = jobs_[one.place];
+      double residual = std::log(one.seconds) - job.here;
       for (std::size_t k = 0; k < coefficient_count; ++k)
         residual += job.slopes[k] * job.at[k];
-      all.push_back({.run = runs_[i]->name,
-                     .residual = residual,
-                     .doubt = doubt_[i],
-                     .slopes = job.slopes,
-                     .knobs = knobs_of(job.run->job)});
-    }
-    return all;
+      return Evidence{.run = one.run->name,
+                      .residual = residual,
+                      .doubt = one.doubt,
+                      .slopes = job.slopes,
+                      .knobs = knobs_of(job.run->job),
+                      .of = one.of};
+    });
   }
 
   Learned result(Posterior posterior) {
@@ -161,19 +170,21 @@ class Learning {
     const Posterior& known = learned.calibration.posterior();
     linearise(known, Slopes::kept);
     const std::vector<double> errors = known.left_out();
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-      const Measured& job = jobs_[places_[i]];
-      const double seconds = runs_[i]->seconds;
-      const double remainder = known.remainder(knobs_of(job.run->job));
-      learned.runs.push_back({.name = runs_[i]->name,
-                              .measured = seconds,
+    for (std::size_t i = 0; i < measured_.size(); ++i) {
+      const Measurement& one = measured_[i];
+      const Measured& job = jobs_[one.place];
+      const double remainder =
+          one.of == TimeOf::step ? known.remainder(knobs_of(job.run->job)) : 0;
+      learned.runs.push_back({.name = one.run->name,
+                              .of = one.of,
+                              .measured = one.seconds,
                               .shipped = std::exp(job.shipped),
                               .learned = std::exp(job.here + remainder),
-                              .left_out = seconds * std::exp(-errors[i])});
+                              .left_out = one.seconds * std::exp(-errors[i])});
     }
     std::vector<MeasuredJob> measured;
     for (const Measured& job : jobs_) {
-      if (!job.predicted) continue;
+      if (!job.predicted || job.of != TimeOf::step) continue;
       measured.push_back(
           {.job = job.run->job,
            .evidence = {
@@ -186,10 +197,8 @@ class Learning {
 
   const Priors& priors_;
   int threads_;
-  std::vector<const OwnRun*> runs_;
-  std::vector<std::size_t> places_;  // of each run in jobs_
+  std::vector<Measurement> measured_;
   std::vector<Measured> jobs_;
-  std::vector<double> doubt_;
   std::vector<Contradiction> contradictions_;
   std::vector<std::pair<std::string, std::string>> left_out_;
 };

@@ -34,13 +34,13 @@ Posterior::Posterior(const Priors& priors, std::vector<Evidence> evidence)
   find_spreads();
 }
 
-double Posterior::covariance(const LogFactors& slopes_a, const Knobs& a, const LogFactors& slopes_b,
-                             const Knobs& b) const {
-  double explained = squared(priors_.remainder.common);
+double Posterior::covariance(const Evidence& a, const Evidence& b) const {
+  double explained = 0;
   for (std::size_t k = 0; k < coefficient_count; ++k)
-    explained += slopes_a[k] * variance_[k] * slopes_b[k];
-  return squared(priors_.remainder.near) * priors_.distance.likeness(a, b) +
-         carried(a, b) * explained;
+    explained += a.slopes[k] * variance_[k] * b.slopes[k];
+  if (a.of != TimeOf::step || b.of != TimeOf::step) return carried(a.knobs, b.knobs) * explained;
+  return squared(priors_.remainder.near) * priors_.distance.likeness(a.knobs, b.knobs) +
+         carried(a.knobs, b.knobs) * (squared(priors_.remainder.common) + explained);
 }
 
 /// How far coefficients of one job, and what all runs share, hold for another.
@@ -52,7 +52,8 @@ double Posterior::carried(const Knobs& a, const Knobs& b) const {
 double Posterior::common(const Knobs& knobs) const {
   double sum = 0;
   for (std::size_t i = 0; i < evidence_.size(); ++i)
-    sum += squared(priors_.remainder.common) * carried(knobs, evidence_[i].knobs) * explained_[i];
+    if (evidence_[i].of == TimeOf::step)
+      sum += squared(priors_.remainder.common) * carried(knobs, evidence_[i].knobs) * explained_[i];
   return sum;
 }
 
@@ -71,10 +72,8 @@ std::vector<double> Posterior::with_coefficient(std::size_t k) const {
   });
 }
 
-std::vector<double> Posterior::with_evidence(const LogFactors& slopes, const Knobs& knobs) const {
-  return mapped(evidence_, [&](const Evidence& one) {
-    return covariance(slopes, knobs, one.slopes, one.knobs);
-  });
+std::vector<double> Posterior::with_evidence(const Evidence& of) const {
+  return mapped(evidence_, [&](const Evidence& one) { return covariance(of, one); });
 }
 
 void Posterior::solve() {
@@ -82,7 +81,7 @@ void Posterior::solve() {
   thermal::Matrix all(n, n), errors(n, 1);
   for (int64_t i = 0; i < n; ++i) {
     const Evidence& one = evidence_[as_size(i)];
-    const std::vector<double> row = with_evidence(one.slopes, one.knobs);
+    const std::vector<double> row = with_evidence(one);
     for (int64_t j = 0; j < n; ++j)
       all(i, j) = row[as_size(j)];
     all(i, i) += noise_[as_size(i)];
@@ -127,8 +126,7 @@ double Posterior::remaining(double before, const std::vector<double>& with_a,
 }
 
 double Posterior::covariance_after(const Evidence& a, const Evidence& b) const {
-  return remaining(covariance(a.slopes, a.knobs, b.slopes, b.knobs),
-                   with_evidence(a.slopes, a.knobs), with_evidence(b.slopes, b.knobs));
+  return remaining(covariance(a, b), with_evidence(a), with_evidence(b));
 }
 
 void Posterior::find_surprise() {
@@ -148,20 +146,21 @@ void Posterior::find_spreads() {
   const double common = squared(priors_.remainder.common);
   std::vector<double> with;
   for (const Evidence& one : evidence_)
-    with.push_back(common * carried(evidence_.front().knobs, one.knobs));
+    with.push_back(one.of == TimeOf::step ? common * carried(evidence_.front().knobs, one.knobs)
+                                          : 0);
   common_spread_ = std::sqrt(std::max(0., remaining(common, with, with)));
 }
 
 double Posterior::remainder(const Knobs& knobs) const {
   double sum = common(knobs);
   for (std::size_t i = 0; i < evidence_.size(); ++i)
-    sum += squared(priors_.remainder.near) * explained_[i] *
-           priors_.distance.likeness(knobs, evidence_[i].knobs);
+    if (evidence_[i].of == TimeOf::step)
+      sum += squared(priors_.remainder.near) * explained_[i] *
+             priors_.distance.likeness(knobs, evidence_[i].knobs);
   return sum;
 }
 
-double Posterior::spread(const LogFactors& slopes, const Knobs& knobs) const {
-  const Evidence one{.slopes = slopes, .knobs = knobs};
+double Posterior::spread(const Evidence& one) const {
   return std::sqrt(surprise_ *
                    (std::max(0., covariance_after(one, one)) + squared(priors_.remainder.noise)));
 }
@@ -174,13 +173,30 @@ double Posterior::spread_of_ratio(const Evidence& a, const Evidence& b) const {
 
 std::vector<double> Posterior::left_out() const {
   return numbered(evidence_.size(), [&](std::size_t i) {
-    return explained_[i] / inverse_(static_cast<int64_t>(i), static_cast<int64_t>(i));
+    const std::vector<std::size_t> together = measured_with(i);
+    const auto n = static_cast<int64_t>(together.size());
+    thermal::Matrix block(n, n), explained(n, 1);
+    for (int64_t a = 0; a < n; ++a) {
+      explained(a, 0) = explained_[together[as_size(a)]];
+      for (int64_t b = 0; b < n; ++b)
+        block(a, b) = inverse_(static_cast<int64_t>(together[as_size(a)]),
+                               static_cast<int64_t>(together[as_size(b)]));
+    }
+    return thermal::solve(std::move(block), std::move(explained))(0, 0);
   });
+}
+
+/// Itself first.
+std::vector<std::size_t> Posterior::measured_with(std::size_t i) const {
+  std::vector<std::size_t> all = {i};
+  for (std::size_t j = 0; j < evidence_.size(); ++j)
+    if (j != i && evidence_[j].run == evidence_[i].run) all.push_back(j);
+  return all;
 }
 
 double Posterior::narrowed(const Evidence& of, const Evidence& measured) const {
   return squared(surprise_ * covariance_after(of, measured) /
-                 spread(measured.slopes, measured.knobs));
+                 spread(measured));
 }
 
 }  // namespace triplepoint::learn

@@ -18,6 +18,7 @@ struct Evidence {
   double doubt = 0;     // noise of it beyond that of any measurement, as a standard deviation
   LogFactors slopes{};
   Knobs knobs;
+  TimeOf of = TimeOf::step;  // kernels have no part in c and r
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 
@@ -55,12 +56,15 @@ class Posterior {
   /// ln(time) of a job beyond its prediction with the learned coefficients: what none explains.
   double remainder(const Knobs&) const;
   /// Standard deviation of ln(time), measured, around a prediction that has all that.
-  double spread(const LogFactors& slopes, const Knobs&) const;
+  double spread(const Evidence&) const;
   /// Of ln(time of a / time of b) around what is predicted of both: what they share cancels.
   ///
   ///   var = surprise (C(a, a) + C(b, b) - 2 C(a, b)),  C: covariance once all is measured
   double spread_of_ratio(const Evidence& a, const Evidence& b) const;
-  /// How far each measurement is from what the others foretell of it, in ln: measured over it.
+  /// How far each measurement is from what those of other runs foretell of it, in ln: measured over
+  /// it. B: the measurements of its run.
+  ///
+  ///   ((S^-1)_BB)^-1 (S^-1 e)_B
   std::vector<double> left_out() const;
   /// How much of a coefficient each measurement taught; they add up to its mean.
   std::vector<double> taught(std::size_t coefficient) const;
@@ -70,13 +74,13 @@ class Posterior {
  private:
   double carried(const Knobs&, const Knobs&) const;
   double common(const Knobs&) const;
+  std::vector<std::size_t> measured_with(std::size_t) const;
   /// Covariance of a coefficient, on the GPU of the first run, with each measurement.
   std::vector<double> with_coefficient(std::size_t) const;
   void solve();
   void reweight();
-  double covariance(const LogFactors& slopes_a, const Knobs& a, const LogFactors& slopes_b,
-                    const Knobs& b) const;
-  std::vector<double> with_evidence(const LogFactors& slopes, const Knobs&) const;
+  double covariance(const Evidence&, const Evidence&) const;
+  std::vector<double> with_evidence(const Evidence&) const;
   double remaining(double before, const std::vector<double>& with_a,
                    const std::vector<double>& with_b) const;
   double covariance_after(const Evidence& a, const Evidence& b) const;

@@ -20,6 +20,7 @@ struct Remainder {
   double common = 0;             // the same in all runs of one place
   double near = 0;               // shared by runs that are alike
   double noise = 0;              // of one measurement
+  double kernels = 0;            // of kernels' seconds, on top: classes of kernels differ
   double noise_tails = 0;        // degrees of freedom of Student's t: of noise,
   double coefficient_tails = 0;  // and of coefficients
   double surprise = 0;           // of the spread of forecasts
@@ -62,6 +63,7 @@ void visit_fields(auto& visit, Remainder& remainder) {
   visit("common", remainder.common, spec::Need::required);
   visit("near", remainder.near, spec::Need::required);
   visit("noise", remainder.noise, spec::Need::required);
+  visit("kernels", remainder.kernels, spec::Need::required);
   visit("noise_tails", remainder.noise_tails, spec::Need::required);
   visit("coefficient_tails", remainder.coefficient_tails, spec::Need::required);
   visit("surprise", remainder.surprise, spec::Need::required);
