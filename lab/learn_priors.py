@@ -28,11 +28,11 @@ LARGEST_SPREAD = 1.0  # a factor of 2.7: wider, and slopes around the shipped va
 REMAINDER = {"common": 0.08, "near": 0.10, "noise": 0.03}
 DISTANCE = {"microbatch": 0.25, "tensor": 0.25, "pipeline": 0.25, "virtual": 0.1, "context": 0.25, "expert": 0.25, "replicas": 0.1, "nodes": 0.1,
             "sequence": 0.2, "batch": 0.1, "parameters": 0.15, "active": 0.15, "recompute": 0.25, "gpu": 0.7, "stack": 0.7, "precision": 0.6,
-            "sharding": 0.5, "task": 0.7, "model": 0.5}
+            "sharding": 0.5, "task": 0.7, "model": 2.0}
 GIVEN = (0, 1, 3, 5)
 POWER = {"energy": 0.15, "idle": 0.2, "noise": 0.05}  # sources of training power differ by 10 % (validation/power-mlperf-*/errors.csv), their rows by 5 %
 TAILS, SURPRISE = 4.0, 4.0
-OTHER_GPU = 0.5  # lab/other_gpus.py
+OTHER_GPU, OTHER_MODEL = 0.5, 0.3  # lab/other_places.py
 HOLD = 0.01  # weight of ln(number / start)^2
 MOST_ROWS = 18  # of a sweep, in the fit
 MOST_SWEEPS, MOST_KNOWN = 25, 24  # of a source, and rows of a sweep: drawn, so that large sources do not decide
@@ -181,7 +181,11 @@ ROOM = {"inlet_k": 4, "slot_k": 3, "board": 0.03, "noise_k": 0.5, "power": 0.1}
 ASSUMED = """[[source]]
 keys = ["remainder.other_gpu"]
 kind = "fitted"
-cite = "lab/other_gpus.py: of 11 sources three rows of one GPU given, those of their others predicted; means of medians 17.9 % as shipped, 16.9 at 1, 16.1 at 0.5, 16.5 at 0.3"
+cite = "lab/other_places.py: of 11 sources three rows of one GPU given, those of their others predicted; means of medians 17.9 % as shipped, 16.9 at 1, 16.1 at 0.5, 16.5 at 0.3"
+[[source]]
+keys = ["remainder.other_model", "distance.model"]
+kind = "fitted"
+cite = "lab/other_places.py: of 12 sources three rows of one model given, those of their others on that GPU predicted; means of medians 12.6 % as shipped, 14.6 at 1 and 0.5, 12.6 at 0.3 and 0.5, 12.2 at 0.3 and 2, 12.6 at 0.3 and 4"
 [[source]]
 keys = ["remainder.kernels"]
 kind = "assumed"
@@ -205,14 +209,14 @@ def write(path, logs, sources, sweeps):
     priors = Priors(logs)
     rows = sum(len(sweep.ids) for sweep in sweeps)
     sections = [("spread", zip(SPREAD, priors.spread)),
-                ("remainder", list(zip(REMAINDER, (priors.common, priors.near, priors.noise))) + [("kernels", 0.05), ("noise_tails", TAILS), ("coefficient_tails", 30), ("surprise", SURPRISE), ("other_gpu", OTHER_GPU)]),
+                ("remainder", list(zip(REMAINDER, (priors.common, priors.near, priors.noise))) + [("kernels", 0.05), ("noise_tails", TAILS), ("coefficient_tails", 30), ("surprise", SURPRISE), ("other_gpu", OTHER_GPU), ("other_model", OTHER_MODEL)]),
                 ("distance", zip(DISTANCE, priors.weights)), ("power", POWER.items()), ("room", ROOM.items())]
     with open(path, "w", encoding="utf-8") as file:
         file.write("# SPDX-License-Identifier: Apache-2.0\n"
                    "# How much machines and software differ from what is shipped, before anything is measured on them; written by lab/learn_priors.py. spread: standard\n"
                    "# deviations of ln(factor) of each coefficient. remainder: of ln(time) that no coefficient explains: common to all runs of one place; near, shared by\n"
                    "# runs that are alike; noise of one measurement; kernels: on top of it, of seconds of kernels; tails: degrees of freedom of Student's t, of noise and of coefficients; surprise: of the scale of\n"
-                   "# forecasts; other_gpu: how coefficients on GPUs of two kinds correlate. distance: how much less alike two runs are, per doubling of a size or for another word: near remainders correlate by the product of (1 + d) exp(-d).\n")
+                   "# forecasts; other_gpu, other_model: how coefficients on GPUs of two kinds, or of two models, correlate. distance: how much less alike two runs are, per doubling of a size or for another word: near remainders correlate by the product of (1 + d) exp(-d).\n")
         for name, numbers in sections:
             file.write(f"[{name}]\n" + "".join(f"{key:17} = {value:.3g}\n" for key, value in numbers) + "\n")
         file.write('[[source]]\nkeys = ["spread.*", "remainder.*", "distance.*"]\nkind = "fitted"\n'

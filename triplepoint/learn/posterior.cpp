@@ -46,7 +46,10 @@ double Posterior::covariance(const Evidence& a, const Evidence& b) const {
 /// How far coefficients of one job, and what all runs share, hold for another.
 double Posterior::carried(const Knobs& a, const Knobs& b) const {
   constexpr auto gpu = std::ranges::find(word_knobs, "gpu") - word_knobs.begin();
-  return a.words[gpu] == b.words[gpu] ? 1 : priors_.remainder.other_gpu;
+  constexpr auto model = std::ranges::find(word_knobs, "model") - word_knobs.begin();
+  const Remainder& rest = priors_.remainder;
+  return (a.words[gpu] == b.words[gpu] ? 1 : rest.other_gpu) *
+         (a.words[model] == b.words[model] ? 1 : rest.other_model);
 }
 
 double Posterior::common(const Knobs& knobs) const {

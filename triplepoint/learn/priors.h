@@ -24,7 +24,8 @@ struct Remainder {
   double noise_tails = 0;        // degrees of freedom of Student's t: of noise,
   double coefficient_tails = 0;  // and of coefficients
   double surprise = 0;           // of the spread of forecasts
-  double other_gpu = 0;          // correlation of coefficients between GPUs of two kinds
+  double other_gpu = 0;          // correlation of coefficients between GPUs of two kinds,
+  double other_model = 0;        // and between two models
   friend bool operator==(const Remainder&, const Remainder&) = default;
 };
 
@@ -68,6 +69,7 @@ void visit_fields(auto& visit, Remainder& remainder) {
   visit("coefficient_tails", remainder.coefficient_tails, spec::Need::required);
   visit("surprise", remainder.surprise, spec::Need::required);
   visit("other_gpu", remainder.other_gpu, spec::Need::required);
+  visit("other_model", remainder.other_model, spec::Need::required);
 }
 
 void visit_fields(auto& visit, Distance& distance) {
