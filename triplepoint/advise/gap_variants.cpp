@@ -114,12 +114,18 @@ void add_faults(const Job& job, std::vector<JobVariant>& all) {
            .degree = degree,
            .degree_text = percent_left},
           Kind::link, {}, last);
+    const bool has_gpus = job.cluster.shared_cores == 0;
     fault(
         {.cause = "links",
-         .what = "the links of a GPU inside its node are slower than predicted: about {} of their "
-                 "bandwidth is left",
-         .advice =
-             "check the errors of its links (nvidia-smi nvlink -e, amd-smi xgmi) and the topology",
+         .what = has_gpus
+                     ? "the links of a GPU inside its node are slower than predicted: about {} of "
+                       "their bandwidth is left"
+                     : "ranks exchange data more slowly than predicted: about {} of the bandwidth "
+                       "between them is left",
+         .advice = has_gpus ? "check the errors of its links (nvidia-smi nvlink -e, amd-smi xgmi) "
+                              "and the topology"
+                            : "look for other programs on the cores, on which ranks wait for each "
+                              "other",
          .degree = degree,
          .degree_text = percent_left},
         Kind::link, 0, {});
