@@ -15,7 +15,8 @@ import time
 import unittest
 
 TRIPLEPOINT, TRAINER, *GROUPS = sys.argv[1:]
-FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_trainer.py")
+HERE = os.path.dirname(os.path.abspath(__file__))
+FAKE = os.path.join(HERE, "fake_trainer.py")
 SKIPPED = 77
 
 
@@ -98,6 +99,21 @@ pipeline_parallel_size = 2
 name = "impossible"
 tensor_parallel_size = 3
 """
+
+
+class Laptop(Case):
+    """Three layouts as two cores trained them (laptop/README.md): what one of them teaches predicts the two others."""
+
+    def test_one_layout_teaches_the_two_others_within_ten_per_cent(self):
+        run = lambda name: os.path.join(HERE, "laptop", f"{name}.run")
+        result = lambda *words: json.loads(self.call(*words, "--format", "json").stdout)
+        learned = {name: result("calibrate", run(name), "-o", name)["runs"] for name in ("dp", "tp", "pp")}
+        for given, rows in learned.items():
+            self.assertEqual([row["of"] for row in rows][:2], ["a step", "products, attention"])
+            for other in learned.keys() - {given}:
+                predicted = result("simulate", run(other), "--with", given)["step_time_s"]
+                with self.subTest(given=given, other=other):
+                    self.assertLess(abs(predicted / learned[other][0]["measured_s"] - 1), 0.10)
 
 
 class Measure(Case):
