@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the commands of README.md and docs/start.md, and of two guides those whose output is shown, on a terminal, each page's in an empty folder.
+"""Runs the commands of README.md and docs/start.md, and of guides those whose output is shown, on a terminal, each page's in an empty folder.
 What a page shows of the output must be in it; names that other blocks use must exist.
 
     readme.py TRIPLEPOINT ROOT VERSION
@@ -20,7 +20,7 @@ import time
 
 INSTALLS = ("apt ", "tar ", "docker ", "make ", "pip ")
 PAGES = ("README.md", "docs/start.md")
-GUIDES = ("docs/plan.md", "docs/heat-and-power.md")
+GUIDES = ("docs/plan.md", "docs/heat-and-power.md", "docs/yours.md")  # these may name files of the repository
 # Commands, and what is shown of their output: blocks of text, or the first column of a table of lines.
 PART = re.compile(r"^```(sh|text)\n(.*?)^```|^\| line of the output \|.*?\n\n", re.S | re.M)
 LONGEST = 300  # seconds
@@ -105,6 +105,8 @@ def main(program, root, version):
     path = f"{pathlib.Path(program).parent}:{stand_ins}:{os.environ['PATH']}"
     for page in PAGES + GUIDES:
         with tempfile.TemporaryDirectory() as folder:
+            for name in ("validation", "tests") if page in GUIDES else ():
+                (pathlib.Path(folder) / name).symlink_to(root / name)
             problems += problems_of_page(root / page, pathlib.Path(folder), path, page in GUIDES)
     print("\n".join(problems))
     return 1 if problems else 0
