@@ -60,8 +60,8 @@ void learn_of(const std::string& file, const spec::Job& job, std::optional<Secon
     own.skipped.push_back({file, *impossible});
   else if (time) {
     const metrics::Metrics seen_of = metrics::measure(run);
-    own.runs.push_back({file, job, *time / unit::s, seen_of.power_mean_w,
-                        kernel_times(seen_of.kernels, *time)});
+    own.runs.push_back(
+        {file, job, *time / unit::s, seen_of.power_mean_w, kernel_times(seen_of.kernels, *time)});
   } else if (heat.empty())
     own.skipped.push_back({file, "it has no step and no temperature"});
   if (!heat.empty()) own.heat.push_back({job, std::move(heat)});
@@ -261,9 +261,12 @@ namespace {
 
 std::string time_words(learn::TimeOf of) {
   switch (of) {
-    case learn::TimeOf::step: return "a step";
-    case learn::TimeOf::compute: return "products, attention";
-    case learn::TimeOf::memory: return "norms, elementwise";
+    case learn::TimeOf::step:
+      return "a step";
+    case learn::TimeOf::compute:
+      return "products, attention";
+    case learn::TimeOf::memory:
+      return "norms, elementwise";
   }
   return "";
 }
@@ -278,8 +281,9 @@ Section runs(const Learned& learned) {
                               {"learned_s", "learned", 1, 3},
                               {"left_out_s", "from the others", 1, 3}}};
   for (const learn::RunCheck& run : learned.runs)
-    table.add({run.name, time_words(run.of), run.measured, run.shipped, run.learned,
-               learned.calibration.runs() > 1 ? DataCell(run.left_out) : Missing{"there are no others"}});
+    table.add(
+        {run.name, time_words(run.of), run.measured, run.shipped, run.learned,
+         learned.calibration.runs() > 1 ? DataCell(run.left_out) : Missing{"there are no others"}});
   return {.id = "runs", .title = "How your runs are predicted", .tables = {std::move(table)}};
 }
 

@@ -62,10 +62,10 @@ answers::Document machine_document(const calibrate::MachineFit& fit, const std::
   for (const calibrate::MachineError& each : fit.errors)
     table.add({each.rows_of, static_cast<int64_t>(each.rows), each.median_pct, each.worst_pct});
   answers::Section section{.id = "errors", .title = "", .tables = {std::move(table)}};
-  section.remarks = {{fmt::format("written to {}: cluster.toml, stack.toml and measured.json{}", folder,
-                                  path_exists(Path(folder) / "laptop.toml")
-                                      ? ", and the study laptop.toml on them"
-                                      : "; the study laptop is one of 8 ranks")}};
+  section.remarks = {{fmt::format(
+      "written to {}: cluster.toml, stack.toml and measured.json{}", folder,
+      path_exists(Path(folder) / "laptop.toml") ? ", and the study laptop.toml on them"
+                                                : "; the study laptop is one of 8 ranks")}};
   return {.kind = "machine",
           .title = fit.processor,
           .facts = fmt::format("{} ranks on {} cores; each has {:.0f} GFLOP/s, streams at {:.1f} "

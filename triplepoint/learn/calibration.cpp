@@ -337,4 +337,33 @@ std::vector<NextRun> next_runs(const Posterior& known, const std::vector<Measure
   return chosen;
 }
 
+std::optional<NextRun> smaller_run(const Calibration& known, const spec::Job& planned,
+                                   const Evidence& forecast) {
+  constexpr double worth_it = 0.5;
+  const Posterior& posterior = known.posterior();
+  const double variance = std::pow(posterior.spread(forecast), 2);
+  const auto narrowing = [&](const Evidence& measured) {
+    return 1 - std::sqrt(std::max(0., 1 - posterior.narrowed(forecast, measured) / variance));
+  };
+  const int64_t all = planned.cluster.num_nodes;
+  for (int64_t nodes = 1; nodes < all; nodes *= 2) {
+    spec::Job job = planned;
+    job.cluster.num_nodes = nodes;
+    const int64_t batch = planned.plan.global_batch_size * nodes;
+    job.plan.global_batch_size = batch / all;
+    if (batch % all != 0 || spec::has_errors(spec::diagnose(job))) continue;
+    const auto time = log_step_time(job);
+    if (!time) continue;
+    const double taken = narrowing(known.forecast(job, std::exp(*time)));
+    if (taken < worth_it * narrowing(forecast)) continue;
+    return NextRun{.change = fmt::format("{} node{} and a batch of {}", nodes,
+                                         nodes == 1 ? "" : "s", job.plan.global_batch_size),
+                   .of = planned.name,
+                   .gpus = job.world_size(),
+                   .seconds = std::exp(*time),
+                   .narrowing = taken};
+  }
+  return std::nullopt;
+}
+
 }  // namespace triplepoint::learn

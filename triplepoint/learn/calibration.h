@@ -79,12 +79,18 @@ class Calibration {
   std::optional<Room> room_;
 };
 
+/// The planned job on fewer nodes, each replica with as many sequences of a step: the fewest nodes
+/// whose measured step narrows the forecast of the plan half as much as a step of the plan itself.
+/// Jobs are applied(). Nothing where no fewer nodes do.
+std::optional<NextRun> smaller_run(const Calibration&, const spec::Job& planned,
+                                   const Evidence& forecast);
+
 /// A run of a job whose step time was measured.
 struct OwnRun {
   std::string name;
   spec::Job job;
-  double seconds = 0;                          // of a step
-  std::optional<double> watts = std::nullopt;  // of a GPU, mean over steps
+  double seconds = 0;                                   // of a step
+  std::optional<double> watts = std::nullopt;           // of a GPU, mean over steps
   std::vector<std::pair<TimeOf, double>> kernels = {};  // seconds of a mean rank in a step
 };
 

@@ -144,6 +144,26 @@ TEST_CASE("a run is foretold from the other runs, and not from its own kernels")
   CHECK(learned.runs[2].left_out > 1.02 * learned.runs[2].shipped);
 }
 
+TEST_CASE("a run on fewer nodes narrows the forecast of a plan by what is said of it") {
+  const auto runs = runs_at({job_of(1, 2, 1)}, {});
+  const Calibration known = learned_from(runs).calibration;
+  const spec::Job planned = job_of(8, 4, 2);
+  const auto next = must(smaller_run(known, planned, known.forecast(planned, seconds_of(planned))));
+  const int64_t nodes = next.gpus / 8;
+  CHECK(nodes < 8);
+  spec::Job smaller = job_of(static_cast<int>(nodes), 4, 2);
+  smaller.plan.global_batch_size = 16 * nodes;
+  CHECK(next.seconds == Approx(seconds_of(smaller)));
+  const Calibration after =
+      learned_from({runs[0], {.name = "next", .job = smaller, .seconds = seconds_of(smaller)}})
+          .calibration;
+  const auto width = [&](const Calibration& by) {
+    return by.posterior().spread(by.forecast(planned, seconds_of(planned)));
+  };
+  CHECK(next.narrowing > 0.05);
+  CHECK(width(after) / width(known) == Approx(1 - next.narrowing).epsilon(0.15));
+}
+
 TEST_CASE("forecasts are surer with more runs, and less sure further away") {
   const auto runs = runs_at(sweep(), {});
   const Calibration none(Posterior(shipped_priors(), {}));

@@ -139,8 +139,7 @@ spec::Job stretched(spec::Job job, double x) {
 std::optional<double> log_time(const spec::Job& job, TimeOf of) {
   if (of == TimeOf::step) return log_step_time(job);
   const metrics::Metrics simulated = metrics::measure(sim::simulate(job, {.causes = false}));
-  const Seconds time =
-      of == TimeOf::compute ? simulated.kernels.compute : simulated.kernels.memory;
+  const Seconds time = of == TimeOf::compute ? simulated.kernels.compute : simulated.kernels.memory;
   if (!(time > Seconds())) return std::nullopt;
   return std::log(time / unit::s);
 }

@@ -40,8 +40,8 @@ spec::Job stretched(spec::Job, double log_factor);
 enum class TimeOf : uint8_t { step, compute, memory };
 inline constexpr std::array<std::string_view, 3> time_names = {"step", "compute", "memory"};
 
-/// ln(seconds) at thermal steady state; nothing where the job does not fit in memory, a device would
-/// shut down or there are no such kernels.
+/// ln(seconds) at thermal steady state; nothing where the job does not fit in memory, a device
+/// would shut down or there are no such kernels.
 std::optional<double> log_time(const spec::Job&, TimeOf);
 std::optional<double> log_step_time(const spec::Job&);
 

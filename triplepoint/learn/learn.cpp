@@ -30,9 +30,9 @@ struct Measurement {
 struct Measured {
   const OwnRun* run = nullptr;  // the first of them
   TimeOf of = TimeOf::step;
-  double shipped = 0;           // ln t as it is shipped
-  LogFactors at{};              // the coefficients of its GPU, as they are now
-  double here = 0;              // ln t there
+  double shipped = 0;  // ln t as it is shipped
+  LogFactors at{};     // the coefficients of its GPU, as they are now
+  double here = 0;     // ln t there
   LogFactors slopes{};
   bool predicted = false;
 };
@@ -173,8 +173,7 @@ class Learning {
     for (std::size_t i = 0; i < measured_.size(); ++i) {
       const Measurement& one = measured_[i];
       const Measured& job = jobs_[one.place];
-      const double remainder =
-          one.of == TimeOf::step ? known.remainder(knobs_of(job.run->job)) : 0;
+      const double remainder = one.of == TimeOf::step ? known.remainder(knobs_of(job.run->job)) : 0;
       learned.runs.push_back({.name = one.run->name,
                               .of = one.of,
                               .measured = one.seconds,

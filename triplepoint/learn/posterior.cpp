@@ -198,8 +198,7 @@ std::vector<std::size_t> Posterior::measured_with(std::size_t i) const {
 }
 
 double Posterior::narrowed(const Evidence& of, const Evidence& measured) const {
-  return squared(surprise_ * covariance_after(of, measured) /
-                 spread(measured));
+  return squared(surprise_ * covariance_after(of, measured) / spread(measured));
 }
 
 }  // namespace triplepoint::learn

@@ -208,6 +208,15 @@ struct PlanWords {
               "found is better in time, energy, peak power and peak temperature at once.");
   }
 
+  std::string next_measurement_text() const {
+    const auto& next = outcome.own_runs.next;
+    if (!next || next->narrowing < 0.05) return "";
+    return fmt::format(
+        "Measure next: a step of plan 1 on {} ({} s) narrows its interval by {}; give it to "
+        "triplepoint calibrate with your other runs.",
+        next->on, significant(next->step_time_s), percent(next->narrowing));
+  }
+
   std::string power_limit_text() const {
     if (!first.power_limit) return "";
     std::string change;
@@ -250,6 +259,7 @@ struct PlanWords {
       add(change_text(change));
     add(ties_text());
     add(interval_sentence());
+    add(next_measurement_text());
     add(refused_text(outcome.ranking.refused));
     if (const auto note = answers::unlimited_die_note(base.cluster.gpu, Celsius(first.hottest)))
       add("Plan 1: " + *note + ".", Remark::Kind::warning);

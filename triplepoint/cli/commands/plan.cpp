@@ -201,7 +201,8 @@ class PlanCommand : public Command {
       return exit_interrupted;
     }
     const std::optional<learn::Calibration> learned = TPT_TRY(flags_.own_runs());
-    if (learned && learned->knows(asked.base)) outcome.own_runs = own_runs(*learned, asked);
+    if (learned && learned->knows(asked.base))
+      outcome.own_runs = own_runs(*learned, asked, outcome.first());
     if (flags_.has_file()) outcome.own = search::own_plan(asked);
     if (outcome.own && !interrupted())
       outcome.changes = search::best_changes(asked.base, asked.objective, asked.limits);
@@ -243,13 +244,18 @@ class PlanCommand : public Command {
 
   /// Forecasts of plans are made once each: a derivative is a simulation for every coefficient.
   static search::OwnRuns own_runs(const learn::Calibration& learned,
-                                  const search::PlanQuestion& asked) {
+                                  const search::PlanQuestion& asked,
+                                  const search::Finalist& first) {
     auto made = std::make_shared<std::map<std::pair<std::string, double>, learn::Evidence>>();
     const auto forecast = [made, &learned, &asked](const search::Finalist& plan) {
       const std::pair key(search::plan_text(plan), plan.time);
       if (const auto found = made->find(key); found != made->end()) return found->second;
       return (*made)[key] = learned.forecast(search::job_of(asked.base, plan), plan.time);
     };
+    std::optional<search::NextMeasurement> measure;
+    if (const auto next =
+            learn::smaller_run(learned, search::job_of(asked.base, first), forecast(first)))
+      measure = {.on = next->change, .step_time_s = next->seconds, .narrowing = next->narrowing};
     return {.runs = static_cast<int64_t>(learned.runs()),
             .factor =
                 [=, &learned](const auto& plan) { return learned.interval_factor(forecast(plan)); },
@@ -257,7 +263,8 @@ class PlanCommand : public Command {
                 [=, &learned](const auto& plan, const auto& than) {
                   return learned.probability_longer(forecast(plan), plan.time, forecast(than),
                                                     than.time);
-                }};
+                },
+            .next = measure};
   }
 
   /// So that --clocks refuses what it would not heed.
