@@ -163,11 +163,15 @@ std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
 }  // namespace
 
 answers::Document steer_answer(const spec::Job& job, const SteerOutcome& outcome) {
+  answers::Section assumptions{.id = "assumptions"};
+  for (std::string& note : spec::assumptions_of(job))
+    assumptions.remarks.push_back({std::move(note), answers::Remark::Kind::note});
   return {.kind = "steer",
           .title = job.name,
           .verdict = verdict_of(job, outcome),
           .sections = {{.id = "sides", .tables = {sides_table(outcome)}},
-                       {.id = "decisions", .tables = {decisions_table(outcome)}}},
+                       {.id = "decisions", .tables = {decisions_table(outcome)}},
+                       std::move(assumptions)},
           .numbers = {{"job", job.name},
                       {"faults", texts_of(job.environment.faults)},
                       {"initial_setting", outcome.initial},

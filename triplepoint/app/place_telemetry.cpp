@@ -173,9 +173,11 @@ Result<PlacedJob> place_job(const spec::Job& job, const Telemetry& telemetry,
   const advise::GroupedMachine seen =
       TPT_TRY(group_devices(machine.samples, files, sign, learn::kelvin_per_watt(job.cluster.gpu)));
   const advise::ColdMap map = advise::cold_map(seen.groups, seen.devices, job);
-  options.machine_is_known = telemetry.measured;
+  options.machine_is_known = telemetry.measured || !job.environment.device_resistances.empty();
   advise::PlaceResult result = advise::place(machine.job, map, options);
   if (machine.note) result.notes.push_back(*machine.note);
+  const std::vector<std::string> assumptions = spec::assumptions_of(job);
+  result.notes.insert(result.notes.end(), assumptions.begin(), assumptions.end());
   result.notes.insert(result.notes.end(), telemetry.notes.begin(), telemetry.notes.end());
   return PlacedJob{seen, std::move(result)};
 }

@@ -103,7 +103,7 @@ Json numbers_of(const PlanOutcome& outcome) {
                {"global_batch_size", base.plan.global_batch_size},
                {"sequence_length", base.model.sequence_length},
                {"defaults", base.notes.front()},
-               {"notes", readings_of(base)},
+               {"notes", assumptions_of(base)},
                {"objective", name_of(outcome.asked.objective.goal)},
                {"energy_scope", metrics::energy_scopes[as_size(outcome.asked.objective.scope)]},
                {"search", counts_json(outcome.ranking.counts, outcome.asked.watch.stopped())},

@@ -17,8 +17,6 @@ inline double joules_per_token(const Finalist& plan) {
 std::string plan_energy_text(const PlanOutcome&);
 /// "+3.1 %" of step time.
 std::string against(const OtherPlan&, const Finalist& first);
-/// How the job's file was read: what was assumed, and what was left out.
-std::vector<std::string> readings_of(const spec::Job& base);
 int64_t out_of_memory(const SearchCounts&);
 /// Plans that bounds ruled out, or that their layout's best stands for.
 int64_t not_better(const SearchCounts&);

@@ -22,10 +22,6 @@ std::string against(const OtherPlan& other, const Finalist& first) {
   return fmt::format("{}{}", longer >= 0 ? "+" : "−", percent(std::abs(longer)));
 }
 
-std::vector<std::string> readings_of(const spec::Job& base) {
-  return {base.notes.begin() + 1, base.notes.end()};
-}
-
 int64_t out_of_memory(const SearchCounts& counts) {
   return counts.out_of_memory + counts.exact_out_of_memory;
 }
@@ -276,7 +272,7 @@ struct PlanWords {
       add("Bill of plan 1: " + metrics::bill_text(outcome.bill(first), outcome.rates) + "." +
           answers::likely_bill_text(outcome.bill(first), first.time, outcome.step_time(first)));
     add(counts_text(outcome.ranking.counts, outcome.asked.limits, outcome.asked.watch.stopped()));
-    for (std::string& note : readings_of(base))
+    for (std::string& note : assumptions_of(base))
       add(std::move(note), Remark::Kind::note);
     return remarks;
   }

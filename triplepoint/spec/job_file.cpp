@@ -155,6 +155,10 @@ void note_defaults(Job& job, const StatedJob& stated, const std::set<JobSetting>
                   fmt::join(filled, ", "), contested));
 }
 
+std::vector<std::string> assumptions_of(const Job& job) {
+  return job.notes.empty() ? job.notes : std::vector(job.notes.begin() + 1, job.notes.end());
+}
+
 void contest_nodes(StatedJob& stated, const NodesOf& used, const NodesOf& unused) {
   if (used.nodes != unused.nodes)
     stated.contested.push_back(fmt::format("{} node{} ({}), not the {} of {}", used.nodes,

@@ -153,6 +153,8 @@ Result<Job> with_defaults(const Library&, StatedJob);
 /// 128": the length, and what `with_defaults` filled in. `searched`: settings that a search will
 /// choose, which the note leaves out.
 void note_defaults(Job&, const StatedJob&, const std::set<JobSetting>& searched = {});
+/// The notes behind that one: how the job's file was read, and what predictions rest on.
+std::vector<std::string> assumptions_of(const Job&);
 
 /// A job that states everything, as a stored one does.
 StatedJob fully_stated(Job);
