@@ -252,11 +252,9 @@ struct Numbers {
 
 /// Ranks that devices and spans of a recording have.
 std::set<int32_t> ranks_of(const Run& run) {
-  std::set<int32_t> ranks;
+  std::set<int32_t> ranks = ranks_of(run.timeline);
   for (const Device& device : run.devices)
     if (device.rank) ranks.insert(*device.rank);
-  for (const Span& span : run.timeline.spans)
-    ranks.insert(span.rank);
   return ranks;
 }
 

@@ -78,6 +78,12 @@ Extent extent_of(const Pattern& pattern) {
   return *all;
 }
 
+void insert_ranks(const auto& items, std::set<int32_t>& ranks) {
+  int32_t last = -1;
+  for (const auto& item : items)
+    if (item.rank != last) ranks.insert(last = item.rank);
+}
+
 void sort_with_details(Timeline& timeline) {
   if (std::ranges::is_sorted(timeline.spans, by_rank_and_begin)) return;
   std::vector<uint32_t> order(timeline.spans.size());
@@ -112,6 +118,13 @@ int32_t Timeline::intern(const SpanType& type) {
   if (found != types.end()) return static_cast<int32_t>(found - types.begin());
   types.push_back(type);
   return static_cast<int32_t>(types.size()) - 1;
+}
+
+std::set<int32_t> ranks_of(const Timeline& timeline) {
+  std::set<int32_t> ranks;
+  insert_ranks(timeline.spans, ranks);
+  insert_ranks(timeline.instances, ranks);
+  return ranks;
 }
 
 Timeline expand(const Timeline& timeline) {

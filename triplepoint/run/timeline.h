@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -145,6 +146,9 @@ struct Timeline {
 /// Spans of a pattern take rank, stage and microbatch of the instance; those that lie outside [0,
 /// length] of their piece are allowed.
 void for_each_span(const Timeline&, int32_t rank, auto&& visit);
+
+/// Ranks that have spans or instances.
+std::set<int32_t> ranks_of(const Timeline&);
 
 /// The same timeline with every instance expanded. Details are kept only if there was none.
 Timeline expand(const Timeline&);

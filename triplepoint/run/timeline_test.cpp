@@ -55,6 +55,14 @@ TEST_CASE("an instance runs its pieces one after the other") {
   CHECK(t.patterns[0].length() == Instant(37) - Instant(0));
 }
 
+TEST_CASE("a timeline has the ranks of its spans and instances, each once") {
+  Timeline t = small_timeline();
+  t.num_ranks = 9;
+  t.spans.push_back(t.spans.front());
+  t.spans.back().rank = 7;
+  CHECK(ranks_of(t) == std::set<int32_t>{0, 1, 7});
+}
+
 TEST_CASE("single spans take their turn between the instances") {
   std::vector<int64_t> begins;
   for_each_span(small_timeline(), 1,

@@ -165,15 +165,6 @@ std::optional<int32_t> number_at(std::string_view text) {
   return number < 0 ? std::nullopt : std::optional(static_cast<int32_t>(number));
 }
 
-/// The ranks that occur in a timeline.
-std::set<int32_t> ranks_of(const Trace& trace) {
-  std::set<int32_t> ranks;
-  int32_t last = -1;
-  for (const run::Span& span : trace.timeline.spans)
-    if (span.rank != last) ranks.insert(last = span.rank);
-  return ranks;
-}
-
 void set_rank(Trace& trace, int32_t rank) {
   for (run::Span& span : trace.timeline.spans)
     span.rank = rank;
@@ -202,7 +193,7 @@ Result<std::vector<NamedTrace*>> ranks_by_names(std::vector<NamedTrace>& all,
   std::map<int32_t, const std::string*> named = owner;
   bool doubted = false;
   for (NamedTrace& one : all) {
-    if (one.trace.rank || ranks_of(one.trace).size() > 1) continue;
+    if (one.trace.rank || ranks_of(one.trace.timeline).size() > 1) continue;
     unknown.push_back(&one);
     const auto rank = rank_named(one);
     if (!rank) continue;
@@ -241,7 +232,7 @@ Result<bool> settle_ranks(std::vector<NamedTrace>& all) {
     return true;
   };
   for (NamedTrace& named : all) {
-    const std::set<int32_t> ranks = ranks_of(named.trace);
+    const std::set<int32_t> ranks = ranks_of(named.trace.timeline);
     if (ranks.size() > 1) {
       for (const int32_t rank : ranks)
         TPT_TRY(take(rank, named));

@@ -329,11 +329,7 @@ bool knows_collectives_only(const run::Timeline& timeline) {
 }
 
 std::set<int32_t> given_ranks(const run::Timeline& timeline) {
-  std::set<int32_t> ranks;
-  for (const run::Span& span : timeline.spans)
-    ranks.insert(ranks.end(), span.rank);
-  for (const run::PatternInstance& instance : timeline.instances)
-    ranks.insert(instance.rank);
+  std::set<int32_t> ranks = run::ranks_of(timeline);
   for (const run::Lane& lane : timeline.lanes)
     ranks.insert(lane.rank);
   return ranks;

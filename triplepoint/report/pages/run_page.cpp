@@ -105,27 +105,24 @@ std::vector<DataCell> plot_cells(const answers::Plot& plot) {
           significant(extremes->highest, 4)};
 }
 
-/// "32", or "4 of 32" where the timeline shows the others by their like.
-std::string ranks_text(const run::Run& run, const Json& timeline) {
-  std::size_t shown = 0;
-  for (const Json& rank : timeline["ranks"])
-    shown += 1 + (rank.contains("like") ? rank["like"].size() : 0);
-  const auto all = as_size(run.timeline.num_ranks);
-  return shown < all ? fmt::format("{} of {}", shown, all) : std::to_string(shown);
+/// "32", or "4 of 32" where the others are not in the timeline.
+std::string ranks_text(const run::Timeline& timeline) {
+  const auto shown = static_cast<int32_t>(run::ranks_of(timeline).size());
+  return shown < timeline.num_ranks ? fmt::format("{} of {}", shown, timeline.num_ranks)
+                                    : std::to_string(shown);
 }
 
 /// The viewer of web/ fills the element: ranks over time, and the curves on the same axis.
-std::string timeline_section(const run::Run& run, const std::vector<answers::Plot>& plots,
-                             const Json& timeline) {
-  if (plots.empty() && timeline.is_null()) return "";
+std::string timeline_section(const run::Run& run, const std::vector<answers::Plot>& plots) {
+  if (plots.empty() && run.timeline.empty()) return "";
   DataTable table = titled_table({"over time", "lowest", "mean", "highest"});
   for (const answers::Plot& plot : plots)
     table.rows.push_back(plot_cells(plot));
   if (table.rows.empty()) table.columns.clear();
   std::string title =
       run.devices.empty() ? "CPU and memory over time" : "Power, temperature and clock over time";
-  if (!timeline.is_null())
-    title = fmt::format("What {} rank{} did{}", ranks_text(run, timeline),
+  if (!run.timeline.empty())
+    title = fmt::format("What {} rank{} did{}", ranks_text(run.timeline),
                         run.timeline.num_ranks == 1 ? "" : "s",
                         plots.empty() ? "" : ", and power, heat and clocks meanwhile");
   return html_section(
@@ -367,7 +364,6 @@ std::vector<Drawing> run_figures(const run::Run& run, const Metrics& metrics) {
 std::string run_page(const run::Run& run, const Metrics& metrics,
                      const std::vector<spec::Provenance>& numbers) {
   const std::vector<answers::Plot> plots = answers::plots_of(run);
-  const Json timeline = timeline_data(run);
   const RunHead head = run_head(run, metrics);
   const std::optional<metrics::PowerProfile> profile = metrics::power_profile(run);
   std::vector<answers::Remark> findings = answers::run_findings(run, metrics);
@@ -381,7 +377,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   const auto first = findings.begin() + std::min<std::ptrdiff_t>(3, std::ssize(findings));
   body += section_html({.id = "", .title = "", .remarks = {findings.begin(), first}});
   body += section_html(answers::faults_section(run));
-  body += timeline_section(run, plots, timeline);
+  body += timeline_section(run, plots);
   body += section_html(
       {.id = "findings", .title = "More findings", .remarks = {first, findings.end()}});
   if (run::has_trained(run)) body += bottleneck_section(run, metrics);
@@ -394,7 +390,7 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
       recorded != run.manifest.facts.end())
     body += html_command("Recorded by triplepoint record", recorded->second);
   Json data = {{"plots", answers::plots_json(plots)}};
-  if (!timeline.is_null()) data["timeline"] = timeline;
+  if (!run.timeline.empty()) data["timeline"] = timeline_data(run);
   return html_page(answers::title_of(run), body, data);
 }
 
