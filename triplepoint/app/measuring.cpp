@@ -73,13 +73,10 @@ std::string printed_into(const Path& log) {
 run::Run middle_of(std::vector<run::Run> runs) {
   std::ranges::sort(
       runs, [](const run::Run& a, const run::Run& b) { return mean_step_s(a) < mean_step_s(b); });
-  const std::string times = joined(
-      mapped(runs, [](const run::Run& run) { return fmt::format("{:.6g}", mean_step_s(run)); }));
   const double least = mean_step_s(runs.front()), most = mean_step_s(runs.back());
   const size_t count = runs.size();
   run::Run middle = std::move(runs[(count - 1) / 2]);
   middle.numbers.repeats = static_cast<int64_t>(count);
-  middle.manifest.facts["repeat_step_times_s"] = times;
   if (count > 1) middle.numbers.repeat_spread = (most - least) / mean_step_s(middle);
   return middle;
 }

@@ -25,10 +25,7 @@ using Variables = std::map<std::string, std::string>;
 
 ProcessEnvironment machine(const Variables& variables, const std::vector<std::string>& programs) {
   return {
-      .variable = [variables](const char* name) -> std::optional<std::string> {
-        const auto found = variables.find(name);
-        return found == variables.end() ? std::nullopt : std::optional(found->second);
-      },
+      .variable = [variables](const char* name) { return value_at(variables, name); },
       .has_program = [programs](const std::string& program) { return holds(programs, program); }};
 }
 
@@ -229,8 +226,8 @@ TEST_CASE("a recording takes memory, traffic and the measured peak from the trai
   REQUIRE(recording.memory.size() == 1);
   CHECK(recording.memory[0].total() == 30 * unit::B);
   CHECK(recording.peak_flops == 2e9 * unit::FLOP / unit::s);
-  CHECK(recording.manifest.facts.at("bytes_tensor_all_reduce") == "64");
-  CHECK(recording.manifest.facts.at("bytes_as_workload") == "no");
+  CHECK(recording.numbers.collective_bytes == 64);
+  CHECK(recording.numbers.collective_bytes_of_job == 60);
   CHECK(recording.numbers.loss_last == 5.5);
   CHECK_FALSE(add_trainer_report(recording, "{}"));
   CHECK_FALSE(add_trainer_report(recording, "no"));

@@ -201,32 +201,24 @@ std::vector<run::MemoryUse> memory_of_stages(const Json& stages) {
   return mapped(stages, [](const Json& stage) { return memory_of(stage.at("terms")); });
 }
 
-std::map<std::string, std::string> facts_of(const Json& report) {
-  std::map<std::string, std::string> facts;
-  bool as_predicted = true;
-  for (const Json& row : report.at("traffic")) {
-    const double moved = row.at("bytes").get<double>();
-    as_predicted = as_predicted && moved == row.at("workload_bytes").get<double>();
-    facts[fmt::format("bytes_{}_{}", row.at("group").get<std::string>(),
-                      row.at("collective").get<std::string>())] = fmt::format("{:.0f}", moved);
-  }
-  facts["bytes_as_workload"] = as_predicted ? "yes" : "no";
-  return facts;
-}
-
 }  // namespace
 
 Result<void> add_trainer_report(run::Run& recording, const std::string& report) {
   const Json json = TPT_TRY(parse_json(report, "the trainer's report"));
   try {
-    std::map<std::string, std::string> facts = facts_of(json);
     std::vector<run::MemoryUse> memory = memory_of_stages(json.at("memory"));
     const double ranks = json.at("ranks").get<double>(), peak = json.at("peak_flops").get<double>();
     if (const Json& steps = json.at("steps"); !steps.empty()) {
       recording.numbers.loss_first = steps.front().at("loss").get<double>();
       recording.numbers.loss_last = steps.back().at("loss").get<double>();
     }
-    recording.manifest.facts.merge(facts);
+    double moved = 0, predicted = 0;
+    for (const Json& row : json.at("traffic")) {
+      moved += row.at("bytes").get<double>();
+      predicted += row.at("workload_bytes").get<double>();
+    }
+    recording.numbers.collective_bytes = moved;
+    recording.numbers.collective_bytes_of_job = predicted;
     recording.memory = std::move(memory);
     if (peak > 0 && ranks > 0) recording.peak_flops = peak / ranks * unit::FLOP / unit::s;
   } catch (const Json::exception& wrong) {

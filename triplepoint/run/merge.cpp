@@ -21,18 +21,16 @@ constexpr size_t least_events = 3;
 // apart the same.
 constexpr int64_t most_correction_ns = 5'000'000'000;
 
-std::optional<std::string> fact(const Run& run, const char* key) {
-  const auto found = run.manifest.facts.find(key);
-  if (found == run.manifest.facts.end() || found->second.empty()) return std::nullopt;
-  return found->second;
+std::string kernel_of(const Run& run) {
+  return value_at(run.manifest.facts, "boot_id").value_or("");
 }
 
 /// Where instant 0 of one lies on the time line of the other, if one kernel ran both.
 std::optional<int64_t> offset_on_same_kernel(const Run& reference, const Run& other) {
-  const auto here = fact(reference, "boot_id"), there = fact(other, "boot_id");
+  const std::string here = kernel_of(reference);
   const auto &epoch_here = reference.numbers.epoch_monotonic_ns,
              &epoch_there = other.numbers.epoch_monotonic_ns;
-  if (!here || here != there || !epoch_here || !epoch_there) return std::nullopt;
+  if (here.empty() || here != kernel_of(other) || !epoch_here || !epoch_there) return std::nullopt;
   return *epoch_there - *epoch_here;
 }
 
@@ -204,8 +202,8 @@ Result<void> require_own_nodes(const std::vector<Run>& recordings,
   for (size_t i = 0; i < recordings.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
       const Run &a = recordings[j], &b = recordings[i];
-      const bool same_node = host_of(a) == host_of(b) && fact(a, "boot_id") &&
-                             fact(a, "boot_id") == fact(b, "boot_id");
+      const bool same_node =
+          host_of(a) == host_of(b) && !kernel_of(a).empty() && kernel_of(a) == kernel_of(b);
       const auto here = extent_of(a), there = extent_of(b);
       const bool overlap =
           here && there &&
@@ -301,13 +299,14 @@ void add_manifest(Run& all, const Run& run, const Numbers& numbers) {
 ProducerNumbers numbers_of_all(const std::vector<Run>& recordings) {
   ProducerNumbers all = recordings.front().numbers;
   for (const Run& run : std::span(recordings).subspan(1)) {
-    const auto add = [&](std::optional<double> ProducerNumbers::*energy) {
+    const auto add = [&](auto ProducerNumbers::*energy) {
       if (run.numbers.*energy && all.*energy)
         *(all.*energy) += *(run.numbers.*energy);
       else
         (all.*energy).reset();
     };
     add(&ProducerNumbers::recording_energy_j);
+    add(&ProducerNumbers::gpus_without_energy);
     for (const auto energy :
          {&ProducerNumbers::recording_energy_uncertainty_j,  // sensors of one kind err alike
           &ProducerNumbers::recording_cpu_energy_j, &ProducerNumbers::recording_dram_energy_j,

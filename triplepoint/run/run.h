@@ -150,7 +150,9 @@ struct Manifest {
   std::vector<std::string> notes;
   std::vector<std::string> hosts;    // name of each node; empty: not known
   std::vector<ClockAnchor> anchors;  // of recordings: at the start, every minute, at the end
-  std::map<std::string, std::string> facts;  // other things for people ("command", "launcher")
+  // Names that a producer states of itself ("command", "launcher", "device", "boot_id"); what it
+  // found out are numbers below.
+  std::map<std::string, std::string> facts;
 };
 
 /// A device that heat has switched off, and with it the job.
@@ -175,11 +177,12 @@ struct ProducerNumbers {
   // Of a predicted step: 80 of 100 measured ones lie between these; how many own runs say so.
   std::optional<double> step_time_low_s, step_time_high_s;
   std::optional<int64_t> own_runs;
-  // Of a recording as a whole: all devices that know their energy, what is measured beside them,
-  // and the most by which energy by counter and by integrated power differ.
+  // Of a recording as a whole: all devices that know their energy, the GPUs that do not, what is
+  // measured beside them, and the most by which energy by counter and by integrated power differ.
   std::optional<double> recording_s, recording_energy_j, recording_energy_uncertainty_j,
       recording_cpu_energy_j, recording_dram_energy_j, recording_node_energy_j,
       energy_counter_against_integral;
+  std::optional<int64_t> gpus_without_energy;
   // Of its steps: means with half of their 95 % interval, how many, and how many were left out.
   std::optional<double> measured_step_time_s, measured_step_time_s_ci95, measured_step_energy_j,
       measured_step_energy_j_ci95;
@@ -191,6 +194,8 @@ struct ProducerNumbers {
   std::optional<int64_t> repeats;
   std::optional<double> repeat_spread;
   std::optional<double> loss_first, loss_last;
+  // Bytes of all collectives, ranks and steps: as the trainer counts them, as its job says.
+  std::optional<double> collective_bytes, collective_bytes_of_job;
   // Shares of the processors' time that other programs used, and that was idle.
   std::optional<double> others_cpu_share, idle_cpu_share;
   std::optional<int64_t> epoch_monotonic_ns;  // CLOCK_MONOTONIC at instant 0
@@ -226,6 +231,7 @@ inline constexpr auto producer_numbers = [] {
       std::pair{"recording_dram_energy_j", &P::recording_dram_energy_j},
       std::pair{"recording_node_energy_j", &P::recording_node_energy_j},
       std::pair{"energy_counter_against_integral", &P::energy_counter_against_integral},
+      std::pair{"gpus_without_energy", &P::gpus_without_energy},
       std::pair{"measured_step_time_s", &P::measured_step_time_s},
       std::pair{"measured_step_time_s_ci95", &P::measured_step_time_s_ci95},
       std::pair{"measured_step_energy_j", &P::measured_step_energy_j},
@@ -239,6 +245,8 @@ inline constexpr auto producer_numbers = [] {
       std::pair{"repeat_spread", &P::repeat_spread},
       std::pair{"loss_first", &P::loss_first},
       std::pair{"loss_last", &P::loss_last},
+      std::pair{"collective_bytes", &P::collective_bytes},
+      std::pair{"collective_bytes_of_job", &P::collective_bytes_of_job},
       std::pair{"others_cpu_share", &P::others_cpu_share},
       std::pair{"idle_cpu_share", &P::idle_cpu_share},
       std::pair{"epoch_monotonic_ns", &P::epoch_monotonic_ns},

@@ -69,12 +69,9 @@ DataTable cost_table(const std::vector<PhaseCost>& costs, const Division& divisi
 /// One device per rank, where no recording says which.
 void add_devices(run::Run& run) {
   if (!run.devices.empty()) return;
-  const auto name = run.manifest.facts.find("device");
+  const std::string name = value_at(run.manifest.facts, "device").value_or("");
   for (const int32_t rank : given_ranks(run.timeline))
-    run.devices.push_back({.index = rank,
-                           .local = rank,
-                           .name = name == run.manifest.facts.end() ? "" : name->second,
-                           .rank = rank});
+    run.devices.push_back({.index = rank, .local = rank, .name = name, .rank = rank});
 }
 
 using Files = std::vector<std::string>;

@@ -68,9 +68,8 @@ std::string mismatch(const run::Run& recording, const run::Run& traces,
 }  // namespace
 
 std::optional<std::string> gpu_of_traces(const spec::Library& library, const run::Run& traces) {
-  const auto name = traces.manifest.facts.find("device");
-  if (name == traces.manifest.facts.end()) return std::nullopt;
-  const auto named = spec::gpu_named(name->second);
+  const auto name = value_at(traces.manifest.facts, "device");
+  const auto named = name ? spec::gpu_named(*name) : std::nullopt;
   if (!named || !traces.numbers.gpu_memory_b) return named;
   const Bytes memory(*traces.numbers.gpu_memory_b);
   const auto stem = [](const std::string& gpu) { return gpu.substr(0, gpu.find('-')); };

@@ -67,8 +67,10 @@ std::string conditions_sentence(const run::Run& run) {
 void add_recorded_energy(const run::Run& run, std::vector<answers::KeyFigure>& tiles) {
   const std::optional<double> joules = run.numbers.recording_energy_j;
   if (!joules || !(*joules > 0)) return;
+  const auto gpus = static_cast<int64_t>(run.devices.size());
+  const int64_t without = run.numbers.gpus_without_energy.value_or(0);
   const std::string coverage =
-      value_at(run.manifest.facts, "recording_energy_coverage").value_or("all GPUs");
+      without == 0 ? "all GPUs" : fmt::format("{} of {} GPUs", gpus - without, gpus);
   tiles.push_back(
       {"energy of the recording", significant(*joules / 1000) + " kJ",
        fmt::format("± {}, {}",
@@ -386,9 +388,8 @@ std::string run_page(const run::Run& run, const Metrics& metrics,
   body += missing_sensors_section(run, metrics);
   if (run::has_trained(run)) body += all_numbers_section(run, metrics);
   body += manifest_sections(run, numbers);
-  if (const auto recorded = run.manifest.facts.find("command");
-      recorded != run.manifest.facts.end())
-    body += html_command("Recorded by triplepoint record", recorded->second);
+  if (const auto command = value_at(run.manifest.facts, "command"))
+    body += html_command("Recorded by triplepoint record", *command);
   Json data = {{"plots", answers::plots_json(plots)}};
   if (!run.timeline.empty()) data["timeline"] = timeline_data(run);
   return html_page(answers::title_of(run), body, data);

@@ -402,6 +402,7 @@ void keep_numbers(const RecordingSummary& summary, run::ProducerNumbers& numbers
   if (summary.energy) {
     numbers.recording_energy_j = *summary.energy / unit::J;
     numbers.recording_energy_uncertainty_j = *summary.energy_uncertainty / unit::J;
+    numbers.gpus_without_energy = static_cast<int64_t>(summary.without_energy.size());
   }
   if (const auto& time = summary.step_time_s) {
     numbers.measured_step_time_s = time->mean;
@@ -467,11 +468,6 @@ Run close_recording(Run head, Instant end, const StepWindow& wanted, const run::
   close_summaries(head, all, steps, load);
   head.steps = steps;
   keep_numbers(summary, head.numbers);
-  if (summary.energy) {
-    head.manifest.facts["recording_energy_method"] = summary.energy_method;
-    if (std::string coverage = energy_coverage(summary); !coverage.empty())
-      head.manifest.facts["recording_energy_coverage"] = std::move(coverage);
-  }
   head.manifest.notes.insert(head.manifest.notes.end(), summary.findings.begin(),
                              summary.findings.end());
   return head;
