@@ -71,25 +71,25 @@ std::vector<std::string> unlike(const run::Run& measured, const run::Run& predic
 std::vector<std::string> set_up_apart(const run::Run& measured, const run::Run& predicted) {
   std::vector<std::string> all;
   if (!measured.manifest.job || !predicted.manifest.job) return all;
-  std::map<std::string, std::pair<std::string, std::string>> both;
+  using Setting = std::optional<std::string>;  // nothing: its default
+  std::map<std::string, std::pair<Setting, Setting>> both;
   for (const auto& [name, value] : answers::settings_of(measured))
-    both[name] = {value, "default"};
-  for (const auto& [name, value] : answers::settings_of(predicted)) {
-    auto& [own, other] = both[name];
-    if (own.empty()) own = "default";
-    other = value;
-  }
+    both[name].first = value;
+  for (const auto& [name, value] : answers::settings_of(predicted))
+    both[name].second = value;
   for (const auto& [name, values] : both) {
+    const auto& [own, other] = values;
     // What a run suffers is a cause, not a setting.
     constexpr std::string_view no_settings[] = {"job",     "model", "cluster", "gpu",     "faults",
                                                 "horizon", "seed",  "numbers", "producer"};
     if (std::ranges::find(no_settings, name) != std::end(no_settings)) continue;
     // A recording does not know its room.
-    if (values.first == "default" && (name == "inlet" || name == "cooling") &&
+    if (!own && (name == "inlet" || name == "cooling") &&
         measured.manifest.origin != run::Origin::simulated)
       continue;
-    if (values.first != values.second)
-      all.push_back(fmt::format("{} {}, predicted {}", name, values.first, values.second));
+    if (own != other)
+      all.push_back(fmt::format("{} {}, predicted {}", name, own.value_or("default"),
+                                other.value_or("default")));
   }
   constexpr std::size_t most = 5;
   if (all.size() > most) {

@@ -293,26 +293,23 @@ bool is_of_simulation(const std::string& setting) {
   return std::ranges::find(known, setting) != std::end(known);
 }
 
-std::vector<std::pair<std::string, std::vector<std::string>>> differing_settings(
-    const Sides& sides) {
+auto differing_settings(const Sides& sides) {
   std::set<std::string> names;
   for (const Side& side : sides)
     for (const auto& [name, value] : side.settings)
       names.insert(name);
-  std::vector<std::pair<std::string, std::vector<std::string>>> differing;
+  decltype(Comparison::settings) differing;
   for (const std::string& name : names) {
-    std::vector<std::string> values;
-    values.reserve(sides.size());
+    std::vector<std::optional<std::string>> values;
+    std::set<std::string> known;
     for (const Side& side : sides) {
-      const auto found = side.settings.find(name);
+      // A recording knows nothing of its job: that is no difference.
       const bool unknown = side.settings.empty() || (side.is_recorded() && is_of_simulation(name));
-      values.push_back(found != side.settings.end() ? found->second : unknown ? "–" : "default");
+      values.push_back(value_at(side.settings, name));
+      if (!values.back() && !unknown) values.back() = "default";
+      if (values.back()) known.insert(*values.back());
     }
-    // A recording knows nothing of its job: that is no difference.
-    std::set<std::string> known(values.begin(), values.end());
-    known.erase("–");
-    const bool equal = known.size() < 2;
-    if (!equal && name != "job") differing.emplace_back(name, std::move(values));
+    if (known.size() > 1 && name != "job") differing.emplace_back(name, std::move(values));
   }
   return differing;
 }

@@ -63,6 +63,8 @@ struct Difference {
   std::optional<double> relative;
 };
 std::optional<Difference> difference(const ComparedRow&, std::size_t side);
+/// Whether both are known and apart by one part in a thousand or more.
+bool differs(const ComparedRow*, std::size_t side);
 /// "+12 %", "-4.1 °C", "same" below one part in a thousand; "–" where it is not known.
 std::string difference_text(const ComparedRow&, std::size_t side);
 /// The same in the colour of its judgement.
@@ -79,7 +81,8 @@ struct ComparedSection {
 struct Comparison {
   std::vector<Side> sides;
   std::vector<ComparedSection> sections;
-  std::vector<std::pair<std::string, std::vector<std::string>>> settings;  // those that differ
+  /// Those that differ, of each side; nothing where it does not know its own.
+  std::vector<std::pair<std::string, std::vector<std::optional<std::string>>>> settings;
 
   const ComparedRow* find(const std::string& key) const;
 };

@@ -250,7 +250,8 @@ DataTable settings_table(const Comparison& c) {
   DataTable table = text_table(std::move(columns));
   for (const auto& [name, values] : c.settings) {
     std::vector<DataCell> cells = {name == "numbers" ? "shipped data (digest)" : name};
-    cells.insert(cells.end(), values.begin(), values.end());
+    for (const auto& value : values)
+      cells.emplace_back(value.value_or("–"));
     table.add(std::move(cells));
   }
   return table;
@@ -264,10 +265,8 @@ bool is_detail(const ComparedSection& section) {
 
 /// No side differs from the first by it.
 bool tells_nothing(const ComparedRow& row, const Comparison& c) {
-  for (std::size_t side = 1; side < c.sides.size(); ++side) {
-    const std::string text = difference_text(row, side);
-    if (text != "same" && text != "–") return false;
-  }
+  for (std::size_t side = 1; side < c.sides.size(); ++side)
+    if (differs(&row, side)) return false;
   return true;
 }
 

@@ -297,7 +297,7 @@ Json comparison_json(const Comparison& c) {
                      {"num_gpus", side.row.slots.size()},
                      {"step_s", side.step_s}});
   for (const auto& [name, values] : c.settings)
-    settings[name] = values;
+    settings[name] = mapped<Json>(values, [](const auto& each) { return each.value_or("–"); });
   return {{"schema", 1},
           {"kind", "runs"},
           {"runs", std::move(sides)},

@@ -47,12 +47,6 @@ std::string size_text(const ComparedRow& row, std::size_t side) {
          (row.unit == "%" ? " points" : " " + row.unit);
 }
 
-bool differs(const ComparedRow* row, std::size_t side) {
-  if (row == nullptr) return false;
-  const auto by = difference(*row, side);
-  return by && !is_same(*row, *by);
-}
-
 bool is_known(const ComparedRow* row, std::size_t side) {
   return row != nullptr && difference(*row, side).has_value();
 }
@@ -343,13 +337,12 @@ std::string settings_sentence(const Comparison& c, std::size_t side) {
   std::string list;
   bool by_chance = false;
   for (const auto& [name, values] : c.settings) {
+    const auto &here = values[side], &first = values[0];
     // A digest of the data says nothing to people; the table has it.
-    if (values[side] == values[0] || name == "num_microbatches" || name == "num_nodes" ||
+    if (!here || !first || here == first || name == "num_microbatches" || name == "num_nodes" ||
         name == "numbers")
       continue;
-    if (values[side] == "–" || values[0] == "–") continue;
-    list += fmt::format("{}{} {} instead of {}", list.empty() ? "" : ", ", name, values[side],
-                        values[0]);
+    list += fmt::format("{}{} {} instead of {}", list.empty() ? "" : ", ", name, *here, *first);
     by_chance |= name == "seed";
   }
   if (list.empty()) return "";
@@ -384,6 +377,12 @@ std::optional<Difference> difference(const ComparedRow& row, std::size_t side) {
   return answer;
 }
 
+bool differs(const ComparedRow* row, std::size_t side) {
+  if (row == nullptr) return false;
+  const auto by = difference(*row, side);
+  return by && !is_same(*row, *by);
+}
+
 std::string difference_text(const ComparedRow& row, std::size_t side) {
   const auto by = difference(row, side);
   if (!by) return "–";
@@ -407,9 +406,8 @@ DataCell difference_cell(const ComparedRow& row, std::size_t side) {
 }
 
 int judgement(const ComparedRow& row, std::size_t side) {
-  const auto by = difference(row, side);
-  if (!by || row.better == answers::Better::neither || is_same(row, *by)) return 0;
-  return (by->absolute > 0) == (row.better == answers::Better::higher) ? 1 : -1;
+  if (row.better == answers::Better::neither || !differs(&row, side)) return 0;
+  return (difference(row, side)->absolute > 0) == (row.better == answers::Better::higher) ? 1 : -1;
 }
 
 DataTable section_table(const Comparison& c, const ComparedSection& section) {
