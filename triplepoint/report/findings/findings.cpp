@@ -159,11 +159,12 @@ Phrase change_of(const StudyRow& row, const StudyRow& over, std::string_view key
 }
 
 Phrase difference_of(const StudyRow& row, const StudyRow& from, std::string_view key,
-                     std::string_view unit) {
-  const double value = known_number(row, key) - known_number(from, key);
+                     std::string_view unit, std::string_view other) {
+  if (other.empty()) other = key;
+  const double value = known_number(row, key) - known_number(from, other);
   return figure({Form::difference,
                  {term_of(row, key)},
-                 {term_of(from, key)},
+                 {term_of(from, other)},
                  value,
                  with_unit(significant(value, 2), unit)});
 }
@@ -171,16 +172,6 @@ Phrase difference_of(const StudyRow& row, const StudyRow& from, std::string_view
 Phrase share_of(const StudyRow& row, std::string_view key, std::string_view whole) {
   const double value = known_number(row, key) / known_number(row, whole);
   return figure({Form::value, {term_of(row, key)}, {term_of(row, whole)}, value, percent(value)});
-}
-
-Phrase minus(const StudyRow& row, std::string_view key, std::string_view other,
-             std::string_view unit) {
-  const double value = known_number(row, key) - known_number(row, other);
-  return figure({Form::difference,
-                 {term_of(row, key)},
-                 {term_of(row, other)},
-                 value,
-                 with_unit(significant(value, 2), unit)});
 }
 
 Phrase less_than(const StudyRow& row, std::string_view key, std::string_view other) {

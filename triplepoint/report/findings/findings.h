@@ -66,8 +66,9 @@ Phrase instead(const StudyRow& row, const StudyRow& other, std::string_view key,
 Phrase times_of(const StudyRow& row, const StudyRow& over, std::string_view key);
 Phrase more_of(const StudyRow& row, const StudyRow& over, std::string_view key);
 Phrase less_of(const StudyRow& row, const StudyRow& over, std::string_view key);
+/// Against the other's `other`, where that is not `key` as well.
 Phrase difference_of(const StudyRow& row, const StudyRow& from, std::string_view key,
-                     std::string_view unit);
+                     std::string_view unit, std::string_view other = {});
 /// What follows a ratio: "2.4 times" `times`, "31 %" `more`, "12 %" `less`.
 struct RatioWords {
   std::string_view times, more, less;
@@ -77,10 +78,8 @@ Phrase change_of(const StudyRow& row, const StudyRow& over, std::string_view key
                  const RatioWords& after);
 Phrase ratio_of(std::vector<Term> above, std::vector<Term> below, double value,
                 const RatioWords& after);
-/// Two numbers of one job: a share, a difference, or "31 %" less.
+/// Two numbers of one job: a share, or "31 %" less.
 Phrase share_of(const StudyRow& row, std::string_view key, std::string_view whole);
-Phrase minus(const StudyRow& row, std::string_view key, std::string_view other,
-             std::string_view unit);
 Phrase less_than(const StudyRow& row, std::string_view key, std::string_view other);
 
 /// One plain sentence about a study, made of its numbers. Words have no digits: every

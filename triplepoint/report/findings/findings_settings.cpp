@@ -19,6 +19,9 @@ constexpr std::string_view speed = "tokens_per_s", step_time = "step_time_s",
 std::optional<double> gain(const Pair& pair) {
   return ratio_at(pair, speed);
 }
+std::optional<double> slowdown(const Pair& pair) {
+  return ratio_at(*pair.from, *pair.to, speed);
+}
 
 std::vector<Pair> growing_microbatches(const Groups& groups) {
   std::vector<Pair> pairs = pairs_that_ran(groups, PlanSetting::microbatch);
@@ -105,9 +108,7 @@ MaybeFinding about_faster_microbatches(const Groups& groups) {
 }
 
 MaybeFinding about_slower_microbatches(const Groups& groups) {
-  const auto worst = strongest(growing_microbatches(groups), [](const Pair& pair) {
-    return ratio_at(*pair.from, *pair.to, speed);
-  });
+  const auto worst = strongest(growing_microbatches(groups), slowdown);
   if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
   Finding finding(anchor_of("microbatch-throughput", *worst->to));
   if (is_most_of_change(*worst, bubble_seconds))
@@ -170,9 +171,7 @@ MaybeFinding about_experts(const Groups& groups) {
 }
 
 MaybeFinding about_recompute(const Groups& groups) {
-  const auto worst =
-      strongest(switched_on(groups, PlanSetting::recompute, recomputes),
-                [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
+  const auto worst = strongest(switched_on(groups, PlanSetting::recompute, recomputes), slowdown);
   if (!worst || *gain(*worst) > 1 / clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *worst->to));
   finding.say(
@@ -216,8 +215,7 @@ MaybeFinding about_what_recompute_unlocks(const Groups& groups) {
 MaybeFinding about_overlap(const Groups& groups) {
   const std::vector<Pair> pairs = switched_on(groups, PlanSetting::overlap, overlaps);
   const auto best = strongest(pairs, gain);
-  const auto least =
-      strongest(pairs, [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
+  const auto least = strongest(pairs, slowdown);
   if (!best || *gain(*best) < clear_change) return std::nullopt;
   Finding finding(anchor_of("throughput", *best->to));
   finding.say(
@@ -242,9 +240,7 @@ MaybeFinding about_overlap(const Groups& groups) {
 
 /// Where overlap costs: compute kernels share processors and memory with the transfers.
 MaybeFinding about_overlap_in_vain(const Groups& groups) {
-  const auto worst =
-      strongest(switched_on(groups, PlanSetting::overlap, overlaps),
-                [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
+  const auto worst = strongest(switched_on(groups, PlanSetting::overlap, overlaps), slowdown);
   if (!worst || *gain(*worst) > 0.995) return std::nullopt;
   Finding finding(anchor_of("throughput", *worst->to));
   finding.say("Overlap can cost speed: {}, takes {} longer a step with it",
@@ -264,8 +260,7 @@ MaybeFinding about_full_sharding(const Groups& groups) {
   });
   std::vector<Pair> sharded = pairs;
   std::erase_if(sharded, [](const Pair& pair) { return !is_fully_sharded(*pair.to); });
-  const auto worst =
-      strongest(sharded, [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
+  const auto worst = strongest(sharded, slowdown);
   if (!worst) return std::nullopt;
   const StudyRow &fsdp = *worst->to, &other = *worst->from;
   Finding finding(anchor_of("kernels", fsdp));
@@ -330,8 +325,7 @@ void add_other_traffic(Finding& finding, const Pair& pair) {
 MaybeFinding about_sends(const Groups& groups) {
   const std::vector<Pair> pairs = other_sends(groups);
   const auto most = strongest(pairs, gain);
-  const auto least =
-      strongest(pairs, [](const Pair& pair) { return ratio_at(*pair.from, *pair.to, speed); });
+  const auto least = strongest(pairs, slowdown);
   if (!most || !least) return std::nullopt;
   const auto idle = [](const Pair& pair) { return *number_at(*pair.from, link_use) < 0.1; };
   if (!std::ranges::all_of(pairs, idle)) return std::nullopt;

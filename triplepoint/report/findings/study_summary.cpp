@@ -248,7 +248,8 @@ Finding what_limits(const StudyRow& row) {
   const auto lost = number_at(row, "sm_clock_mhz.lost_to_power");
   if (has_fault(row)) return std::move(text.say("; with its fault"));
   if (heat_share(row) >= clear_heat_share) {
-    text.say("; heat takes {} of it", minus(row, "step_time_s", "step_without_heat_s", "s"));
+    text.say("; heat takes {} of it",
+             difference_of(row, row, "step_time_s", "s", "step_without_heat_s"));
     if (const auto gpu = gpu_slowed_by_heat(row)) text.say(", by {}", gpu_name(row, *gpu));
     return text;
   }
