@@ -8,9 +8,6 @@
 
 #include "triplepoint/base/text.h"
 
-#include "triplepoint/tui/machine_text.h"
-#include "triplepoint/tui/progress.h"
-
 namespace triplepoint::tui {
 namespace {
 
@@ -23,22 +20,6 @@ TEST_CASE("a table that is too wide leaves out what it may, and says so") {
   CHECK(contains(text, "12.3"));
   CHECK(!contains(text, "456"));
   CHECK(contains(text, "no room for: second"));
-}
-
-TEST_CASE("what doctor found is printed in lines of the terminal's width, each in its colour") {
-  std::ostringstream ignored;
-  telemetry::Examination found;
-  found.gaps = {{"power of the whole node", "there is no BMC", "modprobe ipmi_devintf ipmi_si"}};
-  found.findings = {{.weight = telemetry::Finding::Weight::warning,
-                     .what = "the clock of this node is not synchronized",
-                     .remedy = "start chrony"}};
-  const std::string text =
-      examination_text(found, Console(ignored, ignored, {.width = 40, .colour = true}));
-  CHECK(!contains(text, "\\n"));
-  CHECK(contains(text, "\n\033[32m     -> modprobe ipmi_devintf ipmi_si\033[0m\n"));
-  CHECK(contains(text,
-                 "\033[33m  the clock of this node is not\033[0m\n"
-                 "\033[33m  synchronized\033[0m\n"));
 }
 
 TEST_CASE("control characters of names reach no terminal, and break no table") {
@@ -97,15 +78,6 @@ TEST_CASE("text is cut by columns, not by bytes") {
   CHECK(shorten("65 °C warm", 5) == "65 °…");
   CHECK(shorten("short", 9) == "short");
   CHECK(display_width("°C") == 2);
-}
-
-TEST_CASE("a progress line tells done, rate and time left, and fits") {
-  const std::string line = progress_line("Simulating", 50, 100, 10.0, 80);
-  CHECK(contains(line, "50/100"));
-  CHECK(contains(line, "5.0/s"));
-  CHECK(contains(line, "10 s left"));
-  for (std::size_t width : {20, 40, 60, 200})
-    CHECK(display_width(progress_line("Simulating", 3, 163, 1.0, width)) <= width);
 }
 
 TEST_CASE("sparkline: low and high values look so, gaps stay empty") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triplepoint/tui/document_text.h"
 
+#include <algorithm>
+
 namespace triplepoint::tui {
 namespace {
 
@@ -19,6 +21,10 @@ void print_remark(Console& console, const Remark& remark) {
   }
 }
 
+bool has_no_rows(const DataTable& table) {
+  return table.rows.empty();
+}
+
 }  // namespace
 
 void print_section(Console& console, const answers::Section& section) {
@@ -28,7 +34,7 @@ void print_section(Console& console, const answers::Section& section) {
     console.print(console.styled(section.title, Style::bold) + "\n");
   bool first = true;
   for (const DataTable& table : section.tables) {
-    if (table.rows.empty()) continue;
+    if (has_no_rows(table)) continue;
     console.print((first ? "" : "\n") + table_text(table, console));
     first = false;
   }
@@ -52,7 +58,8 @@ void print_document(Console& console, const answers::Document& document) {
   if (!document.key_figures.empty())
     console.print("\n" + key_figures_text(console, document.key_figures));
   for (const answers::Section& section : document.sections)
-    if (!section.tables.empty() || !section.remarks.empty()) print_section(console, section);
+    if (!section.remarks.empty() || !std::ranges::all_of(section.tables, has_no_rows))
+      print_section(console, section);
 }
 
 }  // namespace triplepoint::tui

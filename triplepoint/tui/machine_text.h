@@ -4,8 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "triplepoint/telemetry/discover/discover.h"
-#include "triplepoint/telemetry/doctor/doctor.h"
 #include "triplepoint/telemetry/live/view.h"
 #include "triplepoint/tui/console.h"
 
@@ -20,11 +18,5 @@ std::string rate_text(const std::optional<double>& bytes_per_s);
 
 /// The table of `triplepoint snapshot`: a row a GPU, then the node, then what went wrong.
 std::string snapshot_table(const telemetry::Snapshot&, const Console&);
-
-/// What is measured here, what is missing with the command that helps, and what one may trip over.
-std::string examination_text(const telemetry::Examination&, const Console&);
-
-/// Numbers of this node beside the library's.
-std::string cluster_draft_text(const telemetry::ClusterDraft&, const Console&);
 
 }  // namespace triplepoint::tui

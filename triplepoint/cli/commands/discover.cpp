@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/telemetry/discover/discover.h"
+#include <sstream>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/json.h"
 
 #include "triplepoint/spec/load.h"
 
+#include "triplepoint/app/node_answers.h"
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/bind.h"
 #include "triplepoint/telemetry/sensor_opening.h"
-#include "triplepoint/tui/machine_text.h"
+#include "triplepoint/tui/document_text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -42,13 +42,20 @@ class Discover : public Command {
     const std::optional<trace::NcclTests> tests = TPT_TRY(read_tests());
     const telemetry::ClusterDraft draft = TPT_TRY(telemetry::draft_cluster(library, shape, tests));
     if (output_) TPT_TRY(write_file_atomically(*output_, draft.toml));
-    if (format_.is_json()) {
-      print_json(console, telemetry::draft_json(draft, shape));
+    const answers::Document answer = app::cluster_draft_answer(draft, shape);
+    if (output_ || format_.is_json()) {
+      print_answer(console, answer, format_);
+      if (!format_.is_json())
+        console.print(
+            fmt::format("wrote {}; try: triplepoint simulate --cluster {} --model llama3-8b\n",
+                        *output_, *output_));
       return exit_ok;
     }
-    if (!output_) console.print(draft.toml);
-    const std::string about = summary(draft, shape, console);
-    output_ ? console.print(about) : console.warn(about);
+    console.print(draft.toml);
+    std::ostringstream about;  // standard output is the description's
+    tui::Console beside(about, about, console.abilities());
+    tui::print_document(beside, answer);
+    console.warn(about.str());
     return exit_ok;
   }
 
@@ -65,18 +72,6 @@ class Discover : public Command {
     if (!tests_) return std::optional<trace::NcclTests>();
     trace::Input input = TPT_TRY(trace::Input::open(*tests_));
     return std::optional(TPT_TRY(trace::parse_nccl_tests(input)));
-  }
-  std::string summary(const telemetry::ClusterDraft& draft, const telemetry::NodeShape& shape,
-                      const tui::Console& console) const {
-    std::string text = fmt::format("{}: {} x {}, described on top of {}\n", shape.host, shape.gpus,
-                                   shape.model, draft.base);
-    text += tui::cluster_draft_text(draft, console);
-    for (const std::string& remark : draft.remarks)
-      text += remark + "\n";
-    if (output_)
-      text += fmt::format("wrote {}; try: triplepoint simulate --cluster {} --model llama3-8b\n",
-                          *output_, *output_);
-    return text;
   }
 
   app::SensorFlags sensors_;

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triplepoint/telemetry/doctor/doctor.h"
-
-#include "triplepoint/base/json.h"
-
+#include "triplepoint/app/node_answers.h"
 #include "triplepoint/app/record_flags.h"
 #include "triplepoint/cli/command.h"
 #include "triplepoint/cli/flags.h"
 #include "triplepoint/flags/shared_flags.h"
-#include "triplepoint/tui/machine_text.h"
 
 namespace triplepoint::cli {
 namespace {
@@ -27,10 +23,7 @@ class Doctor : public Command {
     auto sensors = TPT_TRY(telemetry::open_sensors(options));
     const telemetry::Examination found =
         examine(std::move(sensors), options.paths, telemetry::process_variable, look_);
-    if (format_.is_json())
-      print_json(console, examination_json(found));
-    else
-      console.print(tui::examination_text(found, console));
+    print_answer(console, app::examination_answer(found), format_);
     return exit_ok;
   }
 

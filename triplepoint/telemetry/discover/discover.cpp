@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/text.h"
 #include "triplepoint/base/unit_text.h"
 
@@ -373,18 +372,6 @@ Result<ClusterDraft> draft_cluster(const spec::Library& library, const NodeShape
   draft.toml = fmt::format("# What is not said here is as in {}.\n", base.name) + toml.text();
   set_slots(shape, base, draft.toml);
   return draft;
-}
-
-Json draft_json(const ClusterDraft& draft, const NodeShape& shape) {
-  Json comparisons = mapped<Json>(draft.comparisons, [&](const Comparison& one) -> Json {
-    return {{"number", one.what}, {"found", one.found},     {"library", one.library},
-            {"ratio", one.ratio}, {"agrees", one.agrees()}, {"source", one.source}};
-  });
-  return {{"host", shape.host},       {"model", shape.model},
-          {"gpus", shape.gpus},       {"links", shape.links},
-          {"nics", shape.nics},       {"base", draft.base},
-          {"gpu", draft.gpu},         {"comparisons", std::move(comparisons)},
-          {"remarks", draft.remarks}, {"toml", draft.toml}};
 }
 
 }  // namespace triplepoint::telemetry

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/json_fwd.h"
 #include "triplepoint/base/result.h"
 #include "triplepoint/base/units.h"
 
@@ -57,7 +56,5 @@ struct ClusterDraft {
 /// Errors: a GPU the library does not know.
 Result<ClusterDraft> draft_cluster(const spec::Library&, const telemetry::NodeShape&,
                                    const std::optional<trace::NcclTests>& tests);
-
-Json draft_json(const ClusterDraft&, const NodeShape&);
 
 }  // namespace triplepoint::telemetry

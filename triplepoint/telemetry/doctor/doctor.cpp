@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "triplepoint/base/files.h"
-#include "triplepoint/base/json.h"
 #include "triplepoint/base/statistics.h"
 
 #include "triplepoint/system/process.h"
@@ -204,30 +203,6 @@ std::vector<Measurable> group(const std::vector<run::SeriesSource>& channels,
   return groups;
 }
 
-template <class T>
-void put(Json& json, const char* key, const std::optional<T>& value, T unit) {
-  if (value) json[key] = *value / unit;
-}
-
-Json json_of(const Measurable& one) {
-  Json json = {{"signal", one.about.signal},        {"of", one.about.of_node ? "node" : "gpu"},
-               {"scope", name_of(one.about.scope)}, {"kind", name_of(one.about.kind)},
-               {"sensor", one.about.sensor},        {"channels", one.channels},
-               {"answering", one.answering}};
-  put(json, "stated_period_s", one.about.period, unit::s);
-  put(json, "seen_period_s", one.seen_period, unit::s);
-  put(json, "window_s", one.about.window, unit::s);
-  if (one.example) json["example"] = *one.example;
-  return json;
-}
-
-Json json_of_gpu(const DeviceFacts& facts) {
-  Json json = json_of(facts);
-  if (facts.mig) json["mig"] = *facts.mig;
-  if (facts.persistence) json["persistence"] = *facts.persistence;
-  return json;
-}
-
 }  // namespace
 
 Examination examine(Sensors sensors, const SensorPaths& paths, const Variable& variable,
@@ -252,34 +227,6 @@ Examination examine(Sensors sensors, const SensorPaths& paths, const Variable& v
   for (std::string& trouble : sampler.take_troubles())
     found.findings.push_back({Finding::Weight::warning, std::move(trouble), "", ""});
   return found;
-}
-
-Json examination_json(const Examination& found) {
-  Json gpus = Json::array(), measurable = Json::array(), findings = Json::array();
-  for (const DeviceFacts& facts : found.devices)
-    gpus.push_back(json_of_gpu(facts));
-  for (const Measurable& one : found.measurable)
-    measurable.push_back(json_of(one));
-  for (const Finding& finding : found.findings)
-    findings.push_back({{"weight", finding.weight == Finding::Weight::warning ? "warning" : "note"},
-                        {"what", finding.what},
-                        {"why", finding.why},
-                        {"remedy", finding.remedy}});
-  return {{"schema", 1},
-          {"host", found.node.host},
-          {"kernel", found.node.kernel},
-          {"cpu", found.node.cpu},
-          {"nvidia_driver", found.node.nvidia_driver},
-          {"amd_driver", found.node.amd_driver},
-          {"gpus", std::move(gpus)},
-          {"measurable", std::move(measurable)},
-          {"missing", json_of(found.gaps)},
-          {"findings", std::move(findings)},
-          {"sampler",
-           {{"cpu_share", found.looked_s > 0 ? found.cost.cpu_s / found.looked_s : 0.0},
-            {"longest_call_s", found.cost.longest_call_s},
-            {"slowest_sensor", found.cost.slowest_sensor},
-            {"lost_ticks", found.cost.lost_ticks}}}};
 }
 
 }  // namespace triplepoint::telemetry

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "triplepoint/base/json_fwd.h"
-
 #include "triplepoint/telemetry/recorder/launch_environment.h"
 #include "triplepoint/telemetry/sampler/sampler.h"
 
@@ -27,6 +25,7 @@ struct Finding {
   enum class Weight { note, warning };
   Weight weight = Weight::note;
   std::string what, why, remedy;  // the remedy is a command where there is one
+  bool is_warning() const { return weight == Weight::warning; }
 };
 
 /// What a look at the machine found.
@@ -38,6 +37,7 @@ struct Examination {
   std::vector<Finding> findings;
   SamplerCost cost;
   double looked_s = 0;
+  double cpu_share() const { return looked_s > 0 ? cost.cpu_s / looked_s : 0; }
 };
 
 /// Opens nothing itself: reads `sensors` for so long, as the recorder would, and looks at the
@@ -48,7 +48,5 @@ Examination examine(Sensors sensors, const SensorPaths& paths, const Variable& v
 /// What the environment says: containers, visible devices, launchers, permissions, clocks.
 std::vector<Finding> environment_findings(const SensorPaths& paths, const Variable& variable,
                                           const std::vector<DeviceFacts>& devices);
-
-Json examination_json(const Examination&);
 
 }  // namespace triplepoint::telemetry
