@@ -236,9 +236,8 @@ class Operators {
 
   std::optional<size_t> call_of(int32_t span) const {
     const auto i = as_size(span);
-    const auto found = call_at_.find(
-        {timeline_.details[i].lane, timeline_.spans[i].begin.nanoseconds(), name(span)});
-    return found == call_at_.end() ? std::nullopt : std::optional(found->second);
+    return value_at(call_at_, std::tuple(timeline_.details[i].lane,
+                                         timeline_.spans[i].begin.nanoseconds(), name(span)));
   }
 
   /// Shapes repeat, so each is read once.

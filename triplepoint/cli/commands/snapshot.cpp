@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <ctime>
 #include <iostream>
 #include <thread>
 
+#include <fmt/chrono.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -36,12 +36,8 @@ void sleep_for(Seconds time) {
 
 /// "triplepoint snapshot  19:04:23"
 std::string title_line(const tui::Console& console) {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%H:%M:%S", &parts);
-  return console.styled("triplepoint snapshot", tui::Style::bold) + "  " + text.data() + "\n";
+  return console.styled("triplepoint snapshot", tui::Style::bold) +
+         fmt::format("  {:%H:%M:%S}\n", fmt::localtime(std::time(nullptr)));
 }
 
 /// Over the picture before: the rows that the terminal has room for, from the top. The cursor stays

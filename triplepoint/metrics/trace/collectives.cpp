@@ -346,8 +346,7 @@ run::Timeline align_clocks(run::Timeline timeline, const ClockFit& fit) {
   for (const RankClock& clock : fit.ranks)
     offsets[clock.rank] = clock.offset;
   const auto shifted = [&](Instant when, int32_t rank) {
-    const auto found = offsets.find(rank);
-    return found == offsets.end() ? when : Instant(when.nanoseconds() - found->second);
+    return Instant(when.nanoseconds() - value_at(offsets, rank).value_or(0));
   };
   for (run::Span& span : timeline.spans) {
     span.begin = shifted(span.begin, span.rank);

@@ -385,8 +385,7 @@ class Propagation {
     int64_t new_delays = 0;
     const auto more = [&](int32_t from, int64_t delay) {
       if (from == rank) return int64_t{0};
-      const auto known = own.find(from);
-      return std::max<int64_t>(0, delay - (known == own.end() ? 0 : known->second));
+      return std::max<int64_t>(0, delay - value_at(own, from).value_or(0));
     };
     for (const auto& [from, delay] : theirs)
       new_delays += more(from, delay);

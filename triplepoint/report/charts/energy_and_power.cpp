@@ -88,8 +88,7 @@ answers::Figure energy_ledger_figure(const std::vector<NamedLedger>& ledgers) {
     const double sum = all_of(*ledger.joules);
     Bar bar{.label = ledger.name};
     for (std::size_t i = 0; i < uses.size(); ++i) {
-      const auto found = ledger.joules->find(uses[i]);
-      const double joules = found == ledger.joules->end() ? 0 : found->second;
+      const double joules = value_at(*ledger.joules, uses[i]).value_or(0);
       const std::string amount = significant(joules / scale.joules);
       bar.parts.push_back({joules / scale.joules, style_of(uses[i]),
                            fmt::format("{}: {} {}", name_of_use(uses[i]), amount, scale.name)});

@@ -19,10 +19,8 @@ TEST_CASE("a job's labels come from its launcher's environment") {
       {"SLURM_JOB_ID", "4711"}, {"SLURM_JOB_NAME", "train"}, {"SLURM_JOB_USER", "ann"},
       {"SLURM_STEP_ID", "0"},   {"SLURM_PROCID", "3"},       {"SLURM_LOCALID", "1"},
       {"SLURM_NTASKS", "16"},   {"SLURM_NNODES", "2"}};
-  const JobLabels labels = job_of_environment([&](const char* name) -> std::optional<std::string> {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::nullopt : std::optional(found->second);
-  });
+  const JobLabels labels =
+      job_of_environment([&](const char* name) { return value_at(environment, name); });
   const std::map<std::string, std::string> by_name(labels.begin(), labels.end());
   CHECK(by_name.at("job_id").find("4711") != std::string::npos);
   CHECK(by_name.at("name") == "train");

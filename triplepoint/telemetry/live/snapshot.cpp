@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
+
+#include <fmt/chrono.h>
 
 #include "triplepoint/base/csv.h"
 #include "triplepoint/base/json.h"
@@ -64,12 +65,8 @@ Json json_of(const LiveReading& reading) {
 
 /// "2026-11-21T19:04:23.512Z"
 std::string utc_text(int64_t unix_ns) {
-  const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-  return fmt::format("{}.{:03}Z", text.data(), unix_ns / 1'000'000 % 1000);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(unix_ns / 1'000'000'000),
+                     unix_ns / 1'000'000 % 1000);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include <fmt/chrono.h>
 #include <unistd.h>
 
 #include "triplepoint/base/text.h"
@@ -237,12 +238,7 @@ bool is_one_of_many_nodes(const LaunchEnvironment& environment) {
 
 std::string default_recording_name(const LaunchEnvironment& environment) {
   if (environment.rank && !environment.job.empty()) return "run-" + environment.job + ".run";
-  const time_t now = time(nullptr);
-  tm local{};
-  localtime_r(&now, &local);
-  std::array<char, 32> text{};
-  strftime(text.data(), text.size(), "run-%Y%m%d-%H%M%S.run", &local);
-  return text.data();
+  return fmt::format("run-{:%Y%m%d-%H%M%S}.run", fmt::localtime(time(nullptr)));
 }
 
 std::map<std::string, std::string> recording_variables(const Path& marks) {

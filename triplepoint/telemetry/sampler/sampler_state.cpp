@@ -6,6 +6,8 @@
 #include <ctime>
 #include <utility>
 
+#include <fmt/chrono.h>
+
 #include "triplepoint/system/process.h"
 
 namespace triplepoint::telemetry {
@@ -273,10 +275,8 @@ std::string SamplerState::moment_text(int64_t time_ns) const {
   clock_gettime(CLOCK_REALTIME, &wall);
   const auto then =
       static_cast<std::time_t>(wall.tv_sec - (monotonic_now_ns() - time_ns) / (1000 * ms));
-  std::tm parts{};
-  gmtime_r(&then, &parts);
-  return fmt::format("{:.1f} s ({:02}:{:02}:{:02} UTC)", as_real(time_ns - begin_ns) * 1e-9,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return fmt::format("{:.1f} s ({:%H:%M:%S} UTC)", as_real(time_ns - begin_ns) * 1e-9,
+                     fmt::gmtime(then));
 }
 
 }  // namespace triplepoint::telemetry
