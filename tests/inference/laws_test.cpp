@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/metrics/metrics.h"
 #include "triplepoint/perf/kernel_time.h"
@@ -28,16 +28,12 @@ struct InferenceJob {
 
 spec::Job job_of(const InferenceJob& asked) {
   const int64_t replicas = 8 / (asked.tensor * asked.pipeline);
-  const auto job = spec::parse_job(
-      spec::default_library(),
+  return spec::job_of_text(
       fmt::format("task = \"{}\"\nmodel = \"{}\"\nsequence_length = {}\ncluster = \"{}\"\n"
                   "nodes = 1\n[plan]\ntensor_parallel_size = {}\npipeline_parallel_size = {}\n"
                   "expert_parallel_size = {}\nmicro_batch_size = {}\nglobal_batch_size = {}\n",
                   asked.task, asked.model, asked.length, asked.cluster, asked.tensor,
-                  asked.pipeline, asked.expert, asked.sequences, asked.sequences * replicas),
-      "job.toml");
-  REQUIRE_MESSAGE(job, job.error().what);
-  return *job;
+                  asked.pipeline, asked.expert, asked.sequences, asked.sequences * replicas));
 }
 
 run::Run simulate_job(const InferenceJob& asked) {

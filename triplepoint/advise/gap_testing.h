@@ -14,7 +14,7 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/advise/gap.h"
 #include "triplepoint/metrics/metrics.h"
@@ -28,16 +28,10 @@ inline Gap gap_of(const run::Run& measured, const run::Run* predicted) {
   return explain_gap(measured, predicted, intervals);
 }
 
-inline spec::Job parsed(std::string_view text) {
-  auto job = spec::parse_job(spec::default_library(), text, "job.toml");
-  REQUIRE(job.has_value());
-  return *std::move(job);
-}
-
 /// On H200s, with one sequence to a microbatch and the optimizer's state sharded, gradients in 16
 /// bits.
 inline spec::Job job_of(const char* model, int nodes, int batch, const char* plan) {
-  return parsed(
+  return spec::job_of_text(
       fmt::format("model = \"{}\"\ncluster = \"hgx-h200\"\nnodes = {}\n[plan]\n"
                   "global_batch_size = {}\nmicro_batch_size = 1\n"
                   "sharding = \"optimizer\"\noptimizer = \"distributed_fused_adam_bf16\"\n{}",

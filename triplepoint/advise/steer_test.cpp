@@ -8,7 +8,7 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/advise/steer_moves.h"
 #include "triplepoint/sim/simulate.h"
@@ -113,7 +113,7 @@ TEST_CASE("what flaps for ever is followed ever more rarely") {
 
 /// Two nodes, with what goes wrong as --fault takes it.
 spec::Job small_job(const std::vector<std::string>& faults = {}) {
-  auto job = spec::parse_job(spec::default_library(), R"(
+  spec::Job job = spec::job_of_text(R"(
 model = "llama3-8b"
 cluster = "hgx-h200"
 nodes = 2
@@ -122,12 +122,10 @@ tensor_parallel_size = 8
 global_batch_size = 32
 micro_batch_size = 2
 sharding = "optimizer"
-)",
-                             "job.toml");
-  REQUIRE(job.has_value());
+)");
   for (const std::string& fault : faults)
-    job->environment.faults.push_back(spec::parse_fault(fault).value());
-  return *std::move(job);
+    job.environment.faults.push_back(spec::parse_fault(fault).value());
+  return job;
 }
 
 TEST_CASE("costs count: what restarts for nothing is worse than leaving it") {

@@ -9,7 +9,7 @@
 #include "triplepoint/base/random.h"
 
 #include "triplepoint/spec/fault.h"
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/sim/simulate.h"
 
@@ -50,18 +50,15 @@ constexpr Layout layouts[] = {{"TP", "llama3-8b", 1, 8, 1, 1, "none"},
 
 spec::Job job_of(const Layout& layout, uint64_t seed) {
   const int64_t replicas = 8 * layout.nodes / layout.tensor / layout.pipeline;
-  const auto job = spec::parse_job(
-      spec::default_library(),
+  const spec::Job job = spec::job_of_text(
       fmt::format("model = \"{}\"\ncluster = \"hgx-h200\"\nnodes = {}\n[plan]\n"
                   "tensor_parallel_size = {}\npipeline_parallel_size = {}\n"
                   "expert_parallel_size = {}\nglobal_batch_size = {}\nrecompute = \"full\"\n"
                   "sharding = \"{}\"\n[environment]\nseed = {}\n",
                   layout.model, layout.nodes, layout.tensor, layout.pipeline, layout.expert,
-                  8 * replicas, layout.sharding, seed),
-      "job.toml");
-  REQUIRE_MESSAGE(job, job.error().what);
-  REQUIRE_FALSE(spec::has_errors(spec::diagnose(*job)));
-  return *job;
+                  8 * replicas, layout.sharding, seed));
+  REQUIRE_FALSE(spec::has_errors(spec::diagnose(job)));
+  return job;
 }
 
 run::Run settled(const spec::Job& job) {

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/spec/fault.h"
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/sim/transient.h"
@@ -12,8 +12,7 @@ namespace {
 
 /// Two nodes, a replica on each.
 spec::Job job_with(std::initializer_list<const char*> faults, int pipeline = 1) {
-  const auto job = spec::parse_job(spec::default_library(),
-                                   fmt::format(R"(
+  spec::Job with = spec::job_of_text(fmt::format(R"(
 model = "llama3-8b"
 cluster = "hgx-h200"
 nodes = 2
@@ -22,10 +21,7 @@ tensor_parallel_size = 8
 pipeline_parallel_size = {}
 global_batch_size = 32
 )",
-                                               pipeline),
-                                   "job.toml");
-  REQUIRE(job.has_value());
-  spec::Job with = *job;
+                                                 pipeline));
   for (const char* text : faults) {
     const auto fault = spec::parse_fault(text);
     REQUIRE(fault.has_value());

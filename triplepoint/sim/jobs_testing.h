@@ -12,7 +12,7 @@
 
 #include "triplepoint/base/random.h"
 
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/sim/simulate_schedule.h"
 
@@ -135,18 +135,15 @@ inline spec::Job random_training_job(uint64_t seed) {
   const char* recompute = below(2) == 0 ? "selective" : "full";
   const char* cluster = below(2) == 0 ? "hgx-h200" : "hgx-h100";
   const bool overlaps = pipeline > 1 && below(2) == 0;
-  const auto job =
-      spec::parse_job(spec::default_library(),
-                      fmt::format("model = \"llama3-8b\"\ncluster = \"{}\"\nnodes = 2\n[plan]\n"
-                                  "tensor_parallel_size = {}\npipeline_parallel_size = {}\n"
-                                  "global_batch_size = {}\nrecompute = \"{}\"\nsharding = \"{}\"\n"
-                                  "overlap_pipeline = {}\n[environment]\nseed = {}\n",
-                                  cluster, tensor, pipeline, 8 * replicas, recompute,
-                                  replicas > 1 ? "optimizer" : "none", overlaps, seed),
-                      "job.toml");
-  REQUIRE_MESSAGE(job, job.error().what);
-  REQUIRE_FALSE(spec::has_errors(spec::diagnose(*job)));
-  return *job;
+  const spec::Job job = spec::job_of_text(
+      fmt::format("model = \"llama3-8b\"\ncluster = \"{}\"\nnodes = 2\n[plan]\n"
+                  "tensor_parallel_size = {}\npipeline_parallel_size = {}\n"
+                  "global_batch_size = {}\nrecompute = \"{}\"\nsharding = \"{}\"\n"
+                  "overlap_pipeline = {}\n[environment]\nseed = {}\n",
+                  cluster, tensor, pipeline, 8 * replicas, recompute,
+                  replicas > 1 ? "optimizer" : "none", overlaps, seed));
+  REQUIRE_FALSE(spec::has_errors(spec::diagnose(job)));
+  return job;
 }
 
 }  // namespace triplepoint::sim

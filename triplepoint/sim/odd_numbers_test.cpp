@@ -15,7 +15,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/spec/fields.h"
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/sim/simulate.h"
 #include "triplepoint/sim/step_at_clocks.h"
@@ -78,15 +78,11 @@ class Numbers {
 };
 
 spec::Job job_on(const char* cluster) {
-  const auto job =
-      spec::parse_job(spec::default_library(),
-                      fmt::format("model = \"gpt3-1.3b\"\ncluster = \"{}\"\nnodes = 2\n"
-                                  "[plan]\ntensor_parallel_size = 4\n"
-                                  "pipeline_parallel_size = 2\nglobal_batch_size = 8\n",
-                                  cluster),
-                      "job.toml");
-  REQUIRE_MESSAGE(job, job.error().what);
-  return *job;
+  return spec::job_of_text(
+      fmt::format("model = \"gpt3-1.3b\"\ncluster = \"{}\"\nnodes = 2\n"
+                  "[plan]\ntensor_parallel_size = 4\n"
+                  "pipeline_parallel_size = 2\nglobal_batch_size = 8\n",
+                  cluster));
 }
 
 /// Simulated and finite, or refused by a sentence.

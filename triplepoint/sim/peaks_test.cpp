@@ -64,15 +64,12 @@ TEST_CASE("a sensor shows at least the mean of a step, shorter or longer than it
   };
   for (const Decode& each : {Decode{"vllm", 32, 32, 1}, Decode{"vllm", 64, 64, 1},
                              Decode{"vllm", 128, 128, 1}, Decode{"nemo-profiled", 1, 132, 3}}) {
-    const auto job = spec::parse_job(
-        spec::default_library(),
+    const spec::Job job = spec::job_of_text(
         fmt::format("model = \"llama3-8b\"\ncluster = \"hgx-h200\"\nnodes = {}\nstack = \"{}\"\n"
                     "task = \"decode\"\n[plan]\ntensor_parallel_size = 8\n"
                     "micro_batch_size = {}\nglobal_batch_size = {}\n",
-                    each.nodes, each.stack, each.sequences, each.batch),
-        "job.toml");
-    REQUIRE_MESSAGE(job, job.error().what);
-    StepModel model(*job);
+                    each.nodes, each.stack, each.sequences, each.batch));
+    StepModel model(job);
     const CoupledStep step = step_at(model, std::vector<Celsius>(model.num_devices(), Celsius(60)));
     const PowerPeaks peaks = find_peaks(model, step);
     for (size_t d = 0; d < model.num_devices(); ++d)

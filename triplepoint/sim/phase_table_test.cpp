@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 namespace triplepoint::sim {
 namespace {
@@ -13,19 +13,17 @@ namespace {
 using doctest::Approx;
 
 spec::Job mixtral(int64_t expert_parallel) {
-  auto job = spec::parse_job(spec::default_library(), R"(
+  spec::Job job = spec::job_of_text(R"(
 model = "mixtral-8x7b"
 cluster = "hgx-h200"
 nodes = 1
 [plan]
 global_batch_size = 8
-)",
-                             "job.toml");
-  REQUIRE(job.has_value());
-  job->plan.expert_parallel_size = expert_parallel;
-  job->stack.moe_layer_host = 0.5 * unit::ms;
-  job->stack.moe_expert_host = 0.1 * unit::ms;
-  return *job;
+)");
+  job.plan.expert_parallel_size = expert_parallel;
+  job.stack.moe_layer_host = 0.5 * unit::ms;
+  job.stack.moe_expert_host = 0.1 * unit::ms;
+  return job;
 }
 
 Seconds stall_of_forward(const spec::Job& job) {

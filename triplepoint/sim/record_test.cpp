@@ -10,7 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/spec/fault.h"
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/power/power.h"
 #include "triplepoint/sim/jobs_testing.h"
@@ -30,9 +30,7 @@ global_batch_size = 8
 [environment]
 power_limit = ")") + limit +
                            "\"\n";
-  const auto job = spec::parse_job(spec::default_library(), text, "job.toml");
-  REQUIRE(job.has_value());
-  return simulate(*job, horizon);
+  return simulate(spec::job_of_text(text), horizon);
 }
 
 Seconds step_of(const run::Run& run) {
@@ -181,9 +179,7 @@ spec::Job sharded(const std::string& more) {
       "tensor_parallel_size = 8\nsharding = \"parameters\"\nglobal_batch_size = 8\n"
       "recompute = \"full\"\n" +
       more;
-  const auto job = spec::parse_job(spec::default_library(), text, "job.toml");
-  REQUIRE(job.has_value());
-  return *job;
+  return spec::job_of_text(text);
 }
 
 /// Share of the step that rank 0 waits in its tensor-parallel collectives.

@@ -7,7 +7,7 @@
 
 #include "triplepoint/base/parallel.h"
 
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/sim/jobs_testing.h"
 
@@ -15,7 +15,7 @@ namespace triplepoint::sim {
 namespace {
 
 spec::Job laptop_job() {
-  const auto job = spec::parse_job(spec::default_library(), R"(
+  return spec::job_of_text(R"(
 model = "tiny-llama"
 cluster = "laptop"
 stack = "triplepoint-train"
@@ -25,10 +25,7 @@ pipeline_parallel_size = 2
 global_batch_size = 16
 precision = "fp32"
 optimizer = "fp32_adamw"
-)",
-                                   "job.toml");
-  REQUIRE_MESSAGE(job, job.error().what);
-  return *job;
+)");
 }
 
 TEST_CASE("ranks on the cores of one machine have a step time, and no power rather than none") {
@@ -91,8 +88,7 @@ TEST_CASE("a device's energy over the step is its mean power times the step's le
 
 TEST_CASE("peak temperatures follow the course of a step on any number of devices") {
   const auto hottest_rise = [](int nodes) {
-    const auto job = spec::parse_job(spec::default_library(),
-                                     fmt::format(R"(
+    const spec::Job job = spec::job_of_text(fmt::format(R"(
 model = "llama3-70b"
 cluster = "dgx-h100"
 nodes = {}
@@ -101,10 +97,8 @@ tensor_parallel_size = 8
 pipeline_parallel_size = 4
 global_batch_size = {}
 )",
-                                                 nodes, 16 * nodes),
-                                     "peaks");
-    REQUIRE_MESSAGE(job, job.error().what);
-    return most_of(simulate(*job, {}).summaries, [&](const run::DeviceSummary& device) {
+                                                        nodes, 16 * nodes));
+    return most_of(simulate(job, {}).summaries, [&](const run::DeviceSummary& device) {
       return *device.die_peak_c - *device.die_mean_c;
     });
   };
@@ -133,7 +127,7 @@ TEST_CASE("equal input gives equal bits, and the timeline is only a record") {
 }
 
 TEST_CASE("replicas that wait for a slow one hide their gradients behind its last pass") {
-  const auto parsed = spec::parse_job(spec::default_library(), R"(
+  spec::Job job = spec::job_of_text(R"(
 model = "llama3-8b"
 cluster = "hgx-h200"
 nodes = 4
@@ -142,10 +136,7 @@ tensor_parallel_size = 2
 global_batch_size = 16
 sharding = "optimizer"
 overlap_gradient = true
-)",
-                                      "job.toml");
-  REQUIRE_MESSAGE(parsed, parsed.error().what);
-  spec::Job job = *parsed;
+)");
   spec::Fault& slow_host = job.environment.faults.emplace_back();
   slow_host.kind = spec::FaultKind::host;
   slow_host.node = 1;

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/spec/fault.h"
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/clock/governor.h"
 #include "triplepoint/sim/jobs_testing.h"
@@ -113,8 +113,7 @@ constexpr double one_clock_step_of_one_board = 5e-4;
 spec::Job job_on(const std::string& cluster) {
   const auto known = spec::load_cluster(spec::default_library(), cluster);
   REQUIRE(known.has_value());
-  const auto job = spec::parse_job(spec::default_library(),
-                                   fmt::format(R"(
+  return spec::job_of_text(fmt::format(R"(
 model = "llama3-8b"
 cluster = "{}"
 nodes = 1
@@ -124,10 +123,7 @@ global_batch_size = 64
 micro_batch_size = 4
 recompute = "full"
 )",
-                                               cluster, std::min<int64_t>(8, known->gpus_per_node)),
-                                   "job.toml");
-  REQUIRE(job.has_value());
-  return *job;
+                                       cluster, std::min<int64_t>(8, known->gpus_per_node)));
 }
 
 /// One cluster for each GPU type whose power, heat and clocks are known.

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "triplepoint/spec/fault.h"
-#include "triplepoint/spec/load.h"
+#include "triplepoint/spec/job_testing.h"
 
 #include "triplepoint/sim/simulate.h"
 
@@ -14,17 +14,14 @@ namespace triplepoint::sim {
 namespace {
 
 spec::Job small_job(const std::string& more = "") {
-  const auto job = spec::parse_job(spec::default_library(), R"(
+  return spec::job_of_text(R"(
 model = "llama3-8b"
 cluster = "hgx-h200"
 nodes = 2
 [plan]
 tensor_parallel_size = 8
 global_batch_size = 32
-)" + more,
-                                   "job.toml");
-  REQUIRE(job.has_value());
-  return *job;
+)" + more);
 }
 
 const run::Series& series_of(const run::Run& run, const char* signal, int32_t device) {
