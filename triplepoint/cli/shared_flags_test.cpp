@@ -26,7 +26,7 @@ enum Shared : unsigned {
   listening = 64,  // verbs that listen on a socket
   output = 128,    // verbs that write files of their results
   with = 256,      // verbs that predict jobs: by own runs and parameters
-  scope = 512      // verbs that weigh or print energy of a job: where it counts, and the PUE
+  scope = 512      // verbs that weigh energy of a job by flags; runs and studies state their PUE
 };
 
 struct Row {
