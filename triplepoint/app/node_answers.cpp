@@ -39,9 +39,9 @@ DataTable measurable_table(const std::vector<telemetry::Measurable>& all) {
                std::string(name_of(one.about.scope)), std::string(name_of(one.about.kind)),
                int64_t{one.channels}, judged(int64_t{one.answering}, one.answering == one.channels),
                time(one.seen_period, "too few changes were seen"),
-               time(one.about.period, "its maker does not state it"),
-               time(one.about.window, "it is no average"), cell_of(one.example, "no reading"),
-               one.about.sensor});
+               time(one.about.period, "no period is stated"),
+               time(one.about.window, "no average, or of a window that is not stated"),
+               cell_of(one.example, "no reading"), one.about.sensor});
   return table;
 }
 
