@@ -4,6 +4,8 @@
 #include "triplepoint/base/statistics.h"
 #include "triplepoint/base/text.h"
 
+#include "triplepoint/spec/load.h"
+
 #include "triplepoint/advise/steer.h"
 
 namespace triplepoint::advise {
