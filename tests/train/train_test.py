@@ -109,7 +109,7 @@ class Laptop(Case):
         result = lambda *words: json.loads(self.call(*words, "--format", "json").stdout)
         learned = {name: result("calibrate", run(name), "-o", name)["runs"] for name in ("dp", "tp", "pp")}
         for given, rows in learned.items():
-            self.assertEqual([row["of"] for row in rows][:2], ["a step", "products, attention"])
+            self.assertEqual(len(rows), 1)
             for other in learned.keys() - {given}:
                 predicted = result("simulate", run(other), "--with", given)["step_time_s"]
                 with self.subTest(given=given, other=other):

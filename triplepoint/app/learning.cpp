@@ -259,32 +259,36 @@ Section learned_coefficients(const learn::Calibration& calibration) {
 
 namespace {
 
-std::string time_words(learn::TimeOf of) {
-  switch (of) {
-    case learn::TimeOf::step:
-      return "a step";
-    case learn::TimeOf::compute:
-      return "products, attention";
-    case learn::TimeOf::memory:
-      return "norms, elementwise";
-  }
-  return "";
-}
-
-Section runs(const Learned& learned) {
-  DataTable table{.name = "runs",
-                  .title = "Predicted against measured time of a step",
+/// Times of steps, or of kernels where recordings have them.
+void add_times(const Learned& learned, bool of_steps, Section& section) {
+  DataTable table{.name = of_steps ? "runs" : "kernels",
+                  .title = of_steps ? "Predicted against measured step time"
+                                    : "Of them kernels of a rank, which overlap",
                   .columns = {{"run", "run"},
-                              {"of", "seconds of"},
                               {"measured_s", "measured s", 1, 3},
                               {"shipped_s", "as shipped", 1, 3},
                               {"learned_s", "learned", 1, 3},
                               {"left_out_s", "from the others", 1, 3}}};
-  for (const learn::RunCheck& run : learned.runs)
-    table.add(
-        {run.name, time_words(run.of), run.measured, run.shipped, run.learned,
-         learned.calibration.runs() > 1 ? DataCell(run.left_out) : Missing{"there are no others"}});
-  return {.id = "runs", .title = "How your runs are predicted", .tables = {std::move(table)}};
+  if (!of_steps) table.columns.insert(table.columns.begin() + 1, {"of", "kernels"});
+  for (const learn::RunCheck& run : learned.runs) {
+    if ((run.of == learn::TimeOf::step) != of_steps) continue;
+    std::vector<DataCell> row = {
+        run.name, run.measured, run.shipped, run.learned,
+        learned.calibration.runs() > 1 ? DataCell(run.left_out) : Missing{"there are no others"}};
+    if (!of_steps)
+      row.insert(row.begin() + 1,
+                 std::string(run.of == learn::TimeOf::compute ? "matrix products, attention"
+                                                              : "norms, elementwise, copies"));
+    table.add(std::move(row));
+  }
+  if (!table.rows.empty()) section.tables.push_back(std::move(table));
+}
+
+Section runs(const Learned& learned) {
+  Section section{.id = "runs", .title = "How your runs are predicted"};
+  add_times(learned, true, section);
+  add_times(learned, false, section);
+  return section;
 }
 
 /// Slots and the boards that differ most.

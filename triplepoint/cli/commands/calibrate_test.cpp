@@ -170,6 +170,8 @@ TEST_CASE("traces of kernels teach the step that they show, if they are of their
   REQUIRE(learned.at("runs").size() == 1);
   // Two steps, of 4.9 ms as both ranks mark them.
   CHECK(learned.at("runs").at(0).at("measured_s").get<double>() == doctest::Approx(0.0049));
+  REQUIRE(learned.at("kernels").size() == 1);
+  CHECK(learned.at("kernels").at(0).at("of") == "matrix products, attention");
   const Outcome refused = calibrated_on(8);
   CHECK(refused.code == exit_failed);
   CHECK(contains(refused.err, "it is not of its job (2 GPUs, predicted 8)"));
