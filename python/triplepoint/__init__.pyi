@@ -474,7 +474,8 @@ def compare(*runs: Run | _File, names: Sequence[str] | None = None) -> Compariso
 def calibrate(*files: _File, output: _File, job: _File | None = None, threads: int | None = None) -> dict[str, Any]:
     """Learns from measured runs: tables, recordings, logs, traces, temperatures; writes the folder `output` for ``with_``.
 
-    job: a file that says what inputs ran that do not say so themselves. Returns what was learned as a dict, its sentence under "verdict".
+    job: a file that says what inputs ran that do not say so themselves; of one input, a pair does: ``(file, job)``. Returns what was learned as
+    a dict, its sentence under "verdict".
     """
 
 class record(AbstractContextManager[record]):

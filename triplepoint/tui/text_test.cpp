@@ -100,7 +100,7 @@ TEST_CASE("a progress line tells done, rate and time left, and fits") {
     CHECK(display_width(progress_line("Simulating", 3, 163, 1.0, width)) <= width);
 }
 
-TEST_CASE("long work has a bar on a terminal alone, which goes with its end; lines stay") {
+TEST_CASE("long work has a bar on a terminal alone, which goes with its end, unlike lines") {
   for (const bool terminal : {false, true}) {
     std::ostringstream out, err;
     Console console(out, err, {.error_is_terminal = terminal});

@@ -97,8 +97,9 @@ TEST_CASE("place: a table of one node stands for all nodes, one of other nodes i
   const std::string table = TPT_SOURCE_DIR "/tests/golden/smi.csv";
   const Json json =
       parsed(call(job_and("place", {"--from", table, "--judge", "30", "--format", "json"})));
-  REQUIRE(json["notes"].size() == 1);
+  REQUIRE(json["notes"].size() == 2);
   CHECK(contains(json["notes"][0].get<std::string>(), "as warm as the measured one"));
+  CHECK(contains(json["notes"][1].get<std::string>(), "energy is the site's"));
   const ScratchFolder scratch;
   const std::string three =
       scratch.file("three.csv", "node,index,temp_c\na,0,50\nb,0,51\nc,0,52\n");
