@@ -165,9 +165,10 @@ std::string verdict_of(const spec::Job& job, const SteerOutcome& outcome) {
 }  // namespace
 
 answers::Document steer_answer(const spec::Job& job, const SteerOutcome& outcome) {
+  const std::vector<std::string> notes = spec::assumptions_of(job);
   answers::Section assumptions{.id = "assumptions"};
-  for (std::string& note : spec::assumptions_of(job))
-    assumptions.remarks.push_back({std::move(note), answers::Remark::Kind::note});
+  for (const std::string& note : notes)
+    assumptions.remarks.push_back({note, answers::Remark::Kind::note});
   return {.kind = "steer",
           .title = job.name,
           .verdict = verdict_of(job, outcome),
@@ -179,6 +180,7 @@ answers::Document steer_answer(const spec::Job& job, const SteerOutcome& outcome
                       {"initial_setting", outcome.initial},
                       {"better", outcome.interrupted ? Json() : Json(better_side(outcome))},
                       {"energy_scope", scope_name(outcome)},
+                      {"notes", notes},
                       {"looks", table_json(looks_table(job, outcome))["rows"]}}};
 }
 

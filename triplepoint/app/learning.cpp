@@ -38,10 +38,20 @@ std::string jobless(const std::string& file) {
          file + "`";
 }
 
-/// Of a mean rank in a step, where they are enough of it to tell something.
-std::vector<std::pair<learn::TimeOf, double>> kernel_times(const metrics::KernelSeconds& kernels,
+/// Of a mean rank in a step, where they are enough of it to tell something: of ranks that stand for
+/// all, in steps of which none is unusually long.
+std::vector<std::pair<learn::TimeOf, double>> kernel_times(const run::Run& run,
+                                                           const spec::Job& job,
+                                                           const metrics::KernelSeconds& kernels,
                                                            Seconds step) {
-  constexpr double least_share = 0.02;
+  constexpr double least_share = 0.02, usual = 1.05;
+  Seconds steps;
+  for (const run::StepRecord& one : run.steps)
+    steps += one.end - one.begin;
+  const bool stand_for_all =
+      job.plan.pipeline_parallel_size == 1 ||
+      static_cast<int64_t>(run::ranks_of(run.timeline).size()) == job.world_size();
+  if (!stand_for_all || steps > usual * as_real(run.steps.size()) * step) return {};
   std::vector<std::pair<learn::TimeOf, double>> times;
   if (kernels.compute > least_share * step)
     times.emplace_back(learn::TimeOf::compute, kernels.compute / unit::s);
@@ -60,8 +70,8 @@ void learn_of(const std::string& file, const spec::Job& job, std::optional<Secon
     own.skipped.push_back({file, *impossible});
   else if (time) {
     const metrics::Metrics seen_of = metrics::measure(run);
-    own.runs.push_back(
-        {file, job, *time / unit::s, seen_of.power_mean_w, kernel_times(seen_of.kernels, *time)});
+    own.runs.push_back({file, job, *time / unit::s, seen_of.power_mean_w,
+                        kernel_times(run, job, seen_of.kernels, *time)});
   } else if (heat.empty())
     own.skipped.push_back({file, "it has no step and no temperature"});
   if (!heat.empty()) own.heat.push_back({job, std::move(heat)});
@@ -170,12 +180,21 @@ bool is_learned(double before, double after) {
   return after < 0.95 * before;
 }
 
+/// How much of a coefficient each run taught, by its step and its kernels.
+std::map<std::string, double> taught_by_run(const Posterior& known, std::size_t k) {
+  const std::vector<double> taught = known.taught(k);
+  std::map<std::string, double> by_run;
+  for (std::size_t i = 0; i < taught.size(); ++i)
+    by_run[known.evidence()[i].run] += taught[i];
+  return by_run;
+}
+
 /// The run that taught most of a coefficient.
 std::string teacher(const Posterior& known, std::size_t k) {
-  const std::vector<double> taught = known.taught(k);
-  const auto most = std::ranges::max_element(
-      taught, [](double a, double b) { return std::abs(a) < std::abs(b); });
-  return most == taught.end() ? "" : known.evidence()[as_size(most - taught.begin())].run;
+  const auto by_run = taught_by_run(known, k);
+  const auto most =
+      std::ranges::max_element(by_run, {}, [](const auto& one) { return std::abs(one.second); });
+  return most == by_run.end() ? "" : most->first;
 }
 
 /// A quantity before and after, as logarithms of factors.
@@ -263,7 +282,8 @@ namespace {
 void add_times(const Learned& learned, bool of_steps, Section& section) {
   DataTable table{.name = of_steps ? "runs" : "kernels",
                   .title = of_steps ? "Predicted against measured step time"
-                                    : "Of them kernels of a rank, which overlap",
+                                    : "Kernels of a rank in it: compute (matrix products, "
+                                      "attention) and memory (norms, elementwise, copies)",
                   .columns = {{"run", "run"},
                               {"measured_s", "measured s", 1, 3},
                               {"shipped_s", "as shipped", 1, 3},
@@ -276,9 +296,7 @@ void add_times(const Learned& learned, bool of_steps, Section& section) {
         run.name, run.measured, run.shipped, run.learned,
         learned.calibration.runs() > 1 ? DataCell(run.left_out) : Missing{"there are no others"}};
     if (!of_steps)
-      row.insert(row.begin() + 1,
-                 std::string(run.of == learn::TimeOf::compute ? "matrix products, attention"
-                                                              : "norms, elementwise, copies"));
+      row.insert(row.begin() + 1, std::string(learn::time_names[static_cast<size_t>(run.of)]));
     table.add(std::move(row));
   }
   if (!table.rows.empty()) section.tables.push_back(std::move(table));
@@ -389,13 +407,8 @@ Json learned_numbers(const Learned& learned, const calibrate::OwnRuns& own,
                {"contradictions", Json::array()},
                {"left_out", Json::array()}};
   const Posterior& known = learned.calibration.posterior();
-  for (std::size_t k = 0; k < learn::coefficient_count; ++k) {
-    const std::vector<double> taught = known.taught(k);
-    std::map<std::string, double> by_run;
-    for (std::size_t i = 0; i < taught.size(); ++i)
-      by_run[known.evidence()[i].run] += taught[i];
-    json["taught_by"][learn::coefficients()[k].name] = by_run;
-  }
+  for (std::size_t k = 0; k < learn::coefficient_count; ++k)
+    json["taught_by"][learn::coefficients()[k].name] = taught_by_run(known, k);
   for (const learn::Contradiction& found : learned.contradictions)
     json["contradictions"].push_back({{"runs", found.runs}, {"ratio", found.ratio}});
   for (const calibrate::SkippedRow& row : own.skipped)

@@ -10,11 +10,12 @@
 namespace triplepoint::app {
 namespace {
 
+constexpr int64_t ranks_of_study = 8;  // data/clusters/laptop.toml
+
 /// The study `laptop` on this machine, where that has the ranks the study wants.
 Result<void> write_study(const Path& folder, const spec::Cluster& cluster,
                          const spec::Library& library) {
-  const spec::Cluster laptop = TPT_TRY(spec::load_cluster(library, "laptop"));
-  if (cluster.gpus_per_node != laptop.gpus_per_node) return {};
+  if (cluster.gpus_per_node != ranks_of_study) return {};
   std::string text = TPT_TRY(read_file(Path(library.root) / "studies" / "laptop.toml"));
   const std::string here = absolute_path(folder).string();
   for (const auto& [was, is] : {std::pair<std::string, std::string>{"\"laptop\"", "cluster"},
@@ -62,10 +63,11 @@ answers::Document machine_document(const calibrate::MachineFit& fit, const std::
   for (const calibrate::MachineError& each : fit.errors)
     table.add({each.rows_of, static_cast<int64_t>(each.rows), each.median_pct, each.worst_pct});
   answers::Section section{.id = "errors", .title = "", .tables = {std::move(table)}};
-  section.remarks = {{fmt::format(
-      "written to {}: cluster.toml, stack.toml and measured.json{}", folder,
-      path_exists(Path(folder) / "laptop.toml") ? ", and the study laptop.toml on them"
-                                                : "; the study laptop is one of 8 ranks")}};
+  section.remarks = {
+      {fmt::format("written to {}: cluster.toml and stack.toml{}", folder,
+                   cluster.gpus_per_node == ranks_of_study
+                       ? ", and the study laptop.toml on them"
+                       : fmt::format("; the study laptop is one of {} ranks", ranks_of_study))}};
   return {.kind = "machine",
           .title = fit.processor,
           .facts = fmt::format("{} ranks on {} cores; each has {:.0f} GFLOP/s, streams at {:.1f} "

@@ -346,7 +346,8 @@ std::optional<NextRun> smaller_run(const Calibration& known, const spec::Job& pl
     return 1 - std::sqrt(std::max(0., 1 - posterior.narrowed(forecast, measured) / variance));
   };
   const int64_t all = planned.cluster.num_nodes;
-  for (int64_t nodes = 1; nodes < all; nodes *= 2) {
+  for (int64_t nodes = 1; nodes < all; ++nodes) {
+    if (all % nodes != 0) continue;
     spec::Job job = planned;
     job.cluster.num_nodes = nodes;
     const int64_t batch = planned.plan.global_batch_size * nodes;

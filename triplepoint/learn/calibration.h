@@ -79,9 +79,9 @@ class Calibration {
   std::optional<Room> room_;
 };
 
-/// The planned job on fewer nodes, each replica with as many sequences of a step: the fewest nodes
-/// whose measured step narrows the forecast of the plan half as much as a step of the plan itself.
-/// Jobs are applied(). Nothing where no fewer nodes do.
+/// The planned job on a whole share of its nodes, each replica with as many sequences of a step:
+/// the fewest nodes whose measured step narrows the forecast of the plan half as much as a step of
+/// the plan itself. Jobs are applied(). Nothing where no fewer nodes do.
 std::optional<NextRun> smaller_run(const Calibration&, const spec::Job& planned,
                                    const Evidence& forecast);
 

@@ -164,6 +164,25 @@ TEST_CASE("a run on fewer nodes narrows the forecast of a plan by what is said o
   CHECK(width(after) / width(known) == Approx(1 - next.narrowing).epsilon(0.15));
 }
 
+TEST_CASE(
+    "kernels far from what is predicted teach nothing, nor do those of a run that is left out") {
+  const spec::Job job = job_of(1, 2, 1);
+  const double memory = kernel_seconds(job, TimeOf::memory);
+  OwnRun run{.name = "run", .job = job, .seconds = seconds_of(job)};
+  run.kernels = {{TimeOf::memory, memory / 3}};
+  const Learned far = learned_from({run});
+  CHECK(far.runs.size() == 1);
+  REQUIRE(far.left_out.size() == 1);
+  CHECK(far.left_out[0].second.find("too far apart to be the same kernels") != std::string::npos);
+  CHECK(far.calibration.posterior().mean()[index_of("elementwise")] == Approx(0).epsilon(0.01));
+  run.seconds *= 200;
+  run.kernels = {{TimeOf::memory, 1.5 * memory}};
+  const OwnRun other{.name = "run", .job = job_of(2, 2, 2), .seconds = seconds_of(job_of(2, 2, 2))};
+  const Learned without = learned_from({run, other});
+  REQUIRE(without.runs.size() == 1);
+  CHECK(without.runs[0].name == "run (2)");
+}
+
 TEST_CASE("forecasts are surer with more runs, and less sure further away") {
   const auto runs = runs_at(sweep(), {});
   const Calibration none(Posterior(shipped_priors(), {}));

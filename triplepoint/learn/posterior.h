@@ -28,8 +28,9 @@ struct Evidence {
 ///   r ~ Gaussian process (0, near^2 likeness);   noise ~ Student's t
 ///   S = J T J' + common^2 + K + N,   x = T J' S^-1 e;   T = diag(spread^2), N = diag(noise^2)
 ///
-/// Of runs on GPUs of two kinds J T J' and common^2 count times other_gpu: kernels are others, the
-/// software and the site are the same.
+/// Of runs on GPUs of two kinds J T J' and common^2 count times other_gpu, of two models times
+/// other_model: kernels are others, the software and the site are the same. Of seconds of kernels,
+/// which are measurements like those of steps, c and r are zero, and noise has their doubt on top.
 ///
 /// Student's t, of noise and of coefficients: each variance s^2 becomes s^2 (nu + (v/s)^2) / (nu +
 /// 1) with its present value v, repeated (iteratively reweighted least squares). Where measurements

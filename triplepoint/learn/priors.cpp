@@ -29,8 +29,8 @@ Result<void> check(const Priors& priors, const std::string& file) {
   const bool all_sound = std::ranges::all_of(priors.spread, sound) &&
                          std::ranges::all_of(priors.distance.sizes, sound) &&
                          std::ranges::all_of(priors.distance.words, sound) && sound(rest.common) &&
-                         sound(rest.near) && sound(rest.other_gpu) && rest.other_gpu <= 1 &&
-                         sound(rest.other_model) && rest.other_model <= 1;
+                         sound(rest.near) && sound(rest.kernels) && sound(rest.other_gpu) &&
+                         rest.other_gpu <= 1 && sound(rest.other_model) && rest.other_model <= 1;
   const PowerPriors& power = priors.power;
   const RoomPriors& room = priors.room;
   if (all_sound &&

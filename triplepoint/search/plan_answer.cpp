@@ -112,8 +112,10 @@ Json numbers_of(const PlanOutcome& outcome) {
                {"refused", Json::array()}};
   if (outcome.asked.watch.stopped()) json["interrupted"] = true;
   if (const auto& next = outcome.own_runs.next)
-    json["measure_next"] = {
-        {"on", next->on}, {"step_time_s", next->step_time_s}, {"narrowing", next->narrowing}};
+    json["measure_next"] = {{"on", next->on},
+                            {"gpus", next->gpus},
+                            {"step_time_s", next->step_time_s},
+                            {"narrowing", next->narrowing}};
   for (const Finalist& plan : outcome.ranking.refused)
     json["refused"].push_back(finalist_json(base, plan));
   if (!outcome.explained.empty()) json["explain"] = table_json(explained_table(outcome));

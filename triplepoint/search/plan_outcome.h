@@ -36,6 +36,7 @@ Result<Ranking> find_plans(const Space&, const PlanQuestion&);
 /// A cheap run that makes the first plan's step time surer.
 struct NextMeasurement {
   std::string on;  // "2 nodes and a batch of 64"
+  int64_t gpus = 0;
   double step_time_s = 0;
   double narrowing = 0;  // of the interval: 0.3 takes 30 % of its width
 };

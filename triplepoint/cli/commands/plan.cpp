@@ -255,7 +255,10 @@ class PlanCommand : public Command {
     std::optional<search::NextMeasurement> measure;
     if (const auto next =
             learn::smaller_run(learned, search::job_of(asked.base, first), forecast(first)))
-      measure = {.on = next->change, .step_time_s = next->seconds, .narrowing = next->narrowing};
+      measure = {.on = next->change,
+                 .gpus = next->gpus,
+                 .step_time_s = next->seconds,
+                 .narrowing = next->narrowing};
     return {.runs = static_cast<int64_t>(learned.runs()),
             .factor =
                 [=, &learned](const auto& plan) { return learned.interval_factor(forecast(plan)); },

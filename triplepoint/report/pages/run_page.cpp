@@ -68,9 +68,11 @@ void add_recorded_energy(const run::Run& run, std::vector<answers::KeyFigure>& t
   const std::optional<double> joules = run.numbers.recording_energy_j;
   if (!joules || !(*joules > 0)) return;
   const auto gpus = static_cast<int64_t>(run.devices.size());
-  const int64_t without = run.numbers.gpus_without_energy.value_or(0);
-  const std::string coverage =
-      without == 0 ? "all GPUs" : fmt::format("{} of {} GPUs", gpus - without, gpus);
+  const std::optional<int64_t> without = run.numbers.gpus_without_energy;
+  const std::string coverage = !without ? "of GPUs"
+                               : *without == 0
+                                   ? "all GPUs"
+                                   : fmt::format("{} of {} GPUs", gpus - *without, gpus);
   tiles.push_back(
       {"energy of the recording", significant(*joules / 1000) + " kJ",
        fmt::format("± {}, {}",

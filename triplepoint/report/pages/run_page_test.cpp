@@ -171,6 +171,8 @@ TEST_CASE("run page: the energy of a recording says of which GPUs it is") {
   run.numbers.recording_energy_uncertainty_j = 2714.5;
   const auto page = [&] { return with_plain_blanks(run_page(run, metrics_of_32())); };
   CHECK(contains(page(), "32.2 <i>kJ</i>"));
+  CHECK(contains(page(), "± 8.4 %, of GPUs"));  // of which was not recorded
+  run.numbers.gpus_without_energy = 0;
   CHECK(contains(page(), "± 8.4 %, all GPUs"));
   run.devices.resize(8);
   run.numbers.gpus_without_energy = 1;
