@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <source_location>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -11,15 +10,16 @@
 
 namespace triplepoint {
 
-/// The value of a result, for tests: an error ends the test and names the line that called.
+/// The value of a result, for tests: an error ends the test and names the line that called (by
+/// builtins, since clang 14, whose clang-tidy we use, has no std::source_location).
 template <class T>
-T must(Result<T> result, std::source_location at = std::source_location::current()) {
-  if (!result) ADD_FAIL_AT(at.file_name(), static_cast<int>(at.line()), result.error().what);
+T must(Result<T> result, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  if (!result) ADD_FAIL_AT(file, line, result.error().what);
   return *std::move(result);
 }
 template <class T>
-T must(std::optional<T> value, std::source_location at = std::source_location::current()) {
-  if (!value) ADD_FAIL_AT(at.file_name(), static_cast<int>(at.line()), "nothing is there");
+T must(std::optional<T> value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  if (!value) ADD_FAIL_AT(file, line, "nothing is there");
   return *std::move(value);
 }
 

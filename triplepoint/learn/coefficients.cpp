@@ -125,14 +125,14 @@ spec::Job scaled(spec::Job job, const LogFactors& factors) {
   return job;
 }
 
-spec::Job stretched(spec::Job job, double x) {
-  if (x == 0) return job;
+spec::Job stretched(spec::Job job, double log_factor) {
+  if (log_factor == 0) return job;
   for (const auto slower : {in_context, microbatch_gap, step_overhead, nic, link, start, moe})
-    slower(x, job);
+    slower(log_factor, job);
   spec::Stack& stack = job.stack;
   for (Seconds* time : {&stack.layer_forward_host, &stack.layer_backward_host, &stack.kernel_launch,
                         &stack.tensor_collective_host})
-    *time *= std::exp(x);
+    *time *= std::exp(log_factor);
   return job;
 }
 

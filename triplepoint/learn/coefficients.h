@@ -50,8 +50,8 @@ std::optional<double> log_step_time(const spec::Job&);
 ///   s_k = (ln t(h e_k) - ln t(0)) / h
 ///
 /// h is so long that steps of the clock, which a power limit sets, do not matter, and that a host
-/// shows that is hidden behind its device and may be much slower. `log_time`: ln t(0).
-LogFactors sensitivities(const spec::Job&, double log_time, TimeOf = TimeOf::step);
+/// shows that is hidden behind its device and may be much slower. `log_seconds`: ln t(0).
+LogFactors sensitivities(const spec::Job&, double log_seconds, TimeOf = TimeOf::step);
 
 /// What one job differs in from another, as far as a prediction's error may depend on it: sizes by
 /// their log2 (recompute by 0, 1, 2: none, selective, full), and words.

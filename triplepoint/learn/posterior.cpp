@@ -111,8 +111,8 @@ void Posterior::reweight() {
   solve();
 }
 
-std::vector<double> Posterior::taught(std::size_t k) const {
-  std::vector<double> parts = with_coefficient(k);
+std::vector<double> Posterior::taught(std::size_t coefficient) const {
+  std::vector<double> parts = with_coefficient(coefficient);
   for (std::size_t i = 0; i < parts.size(); ++i)
     parts[i] *= explained_[i];
   return parts;

@@ -19,7 +19,7 @@ namespace triplepoint::run {
 class Times {
  public:
   Times() = default;
-  Times(std::vector<Instant> stamps)
+  Times(std::vector<Instant> stamps)  // NOLINT(google-explicit-constructor): a series takes one
       : stamps_(std::make_shared<std::vector<Instant>>(std::move(stamps))) {}
   Times(std::initializer_list<Instant> stamps) : Times(std::vector<Instant>(stamps)) {}
 

@@ -8,9 +8,9 @@
 namespace triplepoint::spec {
 
 /// A job of the shipped library, for tests.
-inline Job job_of_text(std::string_view toml,
-                       std::source_location at = std::source_location::current()) {
-  return must(parse_job(default_library(), toml, "job.toml"), at);
+inline Job job_of_text(std::string_view toml, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  return must(parse_job(default_library(), toml, "job.toml"), file, line);
 }
 
 }  // namespace triplepoint::spec
