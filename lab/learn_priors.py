@@ -185,7 +185,7 @@ cite = "lab/other_places.py: of 11 sources three rows of one GPU given, those of
 [[source]]
 keys = ["remainder.other_model", "distance.model"]
 kind = "fitted"
-cite = "lab/other_places.py: of 12 sources three rows of one model given, those of their others on that GPU predicted; means of medians 12.6 % as shipped, 14.6 at 1 and 0.5, 12.6 at 0.3 and 0.5, 12.2 at 0.3 and 2, 12.6 at 0.3 and 4"
+cite = "lab/other_places.py: of 11 sources three rows of one model given, those of their others on that GPU predicted; means of medians 12.6 % as shipped, 16.2 at 1 and 0.5, 12.6 at 0.3 and 0.5, 12.1 at 0.3 and 2; chosen from six pairs"
 [[source]]
 keys = ["remainder.kernels"]
 kind = "assumed"
