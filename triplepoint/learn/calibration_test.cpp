@@ -53,6 +53,7 @@ double seconds_of(const spec::Job& job) {
 /// Runs of the jobs on a place that differs by these factors.
 std::vector<OwnRun> runs_at(const std::vector<spec::Job>& jobs, const LogFactors& truth) {
   std::vector<OwnRun> runs;
+  runs.reserve(jobs.size());
   for (const spec::Job& job : jobs)
     runs.push_back({.name = fmt::format("run {}", runs.size()),
                     .job = job,
