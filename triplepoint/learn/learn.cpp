@@ -125,7 +125,10 @@ class Learning {
             "{:.3g} s of a step were measured and {:.3g} s predicted, too far apart to be one job; "
             "check the unit of the time, and the job",
             one.seconds, std::exp(job.shipped));
-    } else if (!(off < std::log(most_off_kernels)) || !job.predicted) {
+    } else if (!job.predicted) {
+      return fmt::format("they take {:.3g} s a step and none are predicted; the run's step counts",
+                         one.seconds);
+    } else if (!(off < std::log(most_off_kernels))) {
       return fmt::format(
           "they take {:.3g} s a step and {:.3g} s predicted, too far apart to be the same kernels; "
           "the run's step counts",
