@@ -147,8 +147,13 @@ class Measure(Case):
         self.study("other")
         jobs = self.measure("--repeats", "3")
         numbers = jobs["good"]["recording"]["numbers"]
+        kept = [os.path.join("out/work", name) for name in os.listdir(self.path("out/work")) if name.startswith("good-") and name.endswith(".run")]
+        found = json.loads(self.call("compare", *kept, "--format", "json", "--all").stdout)
+        times = sorted(next(row["values"] for section in found["sections"] for row in section["rows"] if row["key"] == "step_time_s"))
+        self.assertEqual(len(times), 3)
+        self.assertAlmostEqual(jobs["good"]["step_time_s"] / times[1], 1, places=3)
         self.assertEqual(numbers["repeats"], 3)
-        self.assertGreater(numbers["repeat_spread"], 0)
+        self.assertAlmostEqual(numbers["repeat_spread"], (times[2] - times[0]) / times[1], places=3)
 
     def test_scripts_alone_can_be_started_by_hand(self):
         self.study("other")
